@@ -1,0 +1,38 @@
+# Everything a newcomer types. Needs Python 3.11, make and a package registry.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.dpone-setup
+
+.PHONY: setup demo test test-slow lint bench docs clean
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/dpone demo
+
+test: setup
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --contract-report $(ARGS)
+
+test-slow: setup
+	$(BIN)/pytest -n 2 -m slow $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.load
+
+docs: setup
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV) build dist .dpone *.egg-info

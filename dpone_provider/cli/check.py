@@ -1,0 +1,103 @@
+"""``dpone check PATH…``: every problem of every manifest, without network and without secrets (M10, M11, O5)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dpone_provider.cli.emit import DONE, REFUSED, one_document, plain_failure, write_document, write_lines
+from dpone_provider.errors import DponeError
+
+if TYPE_CHECKING:
+    from dpone_provider.manifest.read import CheckResult
+
+_KIND = re.compile(rb"""^(?:\{\s*)?["']?kind["']?\s*:\s*["']?dpone\.""", re.MULTILINE)
+_LOOK_AT = 1 << 20
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """Add the command ``check``; returns its parser."""
+    parser = subparsers.add_parser(
+        "check",
+        help="check manifests without running anything",
+        description=(
+            "Check manifests: every problem with file, line and column. Nothing is connected to and no connection is "
+            "looked up, so a pass is no certificate that a server, a source or the data can do what is asked."
+        ),
+    )
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a manifest, or a folder that is searched for *.yaml and *.yml whose kind starts with 'dpone.'",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: text)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when all is well, 2 when there is a problem."""
+    from dpone_provider.manifest.read import check_file, check_json
+
+    with one_document(args.format, plain_failure):
+        results = [check_file(path) for path in manifests(args.paths)]
+    if args.format == "json":
+        write_document(check_json(results))
+    else:
+        write_lines(_lines(results))
+    return DONE if all(result.passed for result in results) else REFUSED
+
+
+def manifests(paths: Iterable[str]) -> list[str]:
+    """The files to check, each once, in order. Raises DPONE_MANIFEST_UNREADABLE for a folder without a manifest."""
+    found: dict[str, None] = {}
+    for path in paths:
+        if not os.path.isdir(path):
+            found.setdefault(path)
+            continue
+        inside = sorted(_inside(path))
+        if not inside:
+            message = "A folder to check holds no manifest whose kind starts with 'dpone.'."
+            raise DponeError("DPONE_MANIFEST_UNREADABLE", message)
+        found.update(dict.fromkeys(inside))
+    return list(found)
+
+
+def _inside(folder: str) -> Iterator[str]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            path = os.path.join(here, name)
+            if name.endswith((".yaml", ".yml")) and _is_manifest(path):
+                yield path
+
+
+def _is_manifest(path: str) -> bool:
+    """Whether a file claims to be ours; one that cannot be read is kept, so that it is reported."""
+    try:
+        with open(path, "rb") as stream:
+            return _KIND.search(stream.read(_LOOK_AT)) is not None
+    except OSError:
+        return True
+
+
+def _lines(results: list[CheckResult]) -> Iterator[str]:
+    for result in results:
+        for problem in result.problems:
+            yield str(problem)
+        if result.passed:
+            listed = ", ".join(spec.selector for spec in result.processes[:5])
+            more = f", and {len(result.processes) - 5} more" if len(result.processes) > 5 else ""
+            yield f"{result.file}: well-formed: {listed}{more}"
+    problems = sum(len(result.problems) for result in results)
+    bad = sum(not result.passed for result in results)
+    yield ""
+    yield f"{_count(len(results), 'manifest')}, {_count(problems, 'problem')}" + (f" in {bad}" if bad else "")
+    yield results[0].note if results else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

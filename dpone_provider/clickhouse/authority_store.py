@@ -1,0 +1,128 @@
+"""The replay authority in a KeeperMap table (protocol 2): admit, read, create, update. No DDL, no retry, no verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+import attrs
+
+from dpone_provider.clickhouse import pins, quote
+from dpone_provider.clickhouse.catalog import TableState, only_row, table_state, text
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.errors import DponeError
+from dpone_provider.replay.ports import Expect, Slot, StoredRow
+from dpone_provider.wire import Effect, StatementFailed
+
+TABLE = "dpone_replay_authority"
+COLUMNS = ("target_key", "operation_id", "phase", "owner", "record", "record_sha256")
+_ONCE = "SETTINGS keeper_map_strict_mode=1, insert_keeper_max_retries=0, keeper_max_retries=0"
+_ENGINE = re.compile(r"KeeperMap\('(/(?:[^'\\]|\\.)*)'\) PRIMARY KEY target_key", re.DOTALL)
+_EXPECTED = "KeeperMap('<literal path>') PRIMARY KEY target_key"
+
+
+def authority_ddl(database: str, path: str) -> str:
+    """The CREATE TABLE of the authority, as the platform owner runs it.
+
+    ``path``: literal, starts with ``/``, no macros.
+    """
+    if not path.startswith("/") or "{" in path or "}" in path:
+        raise ValueError("the path must be literal and start with /")
+    columns = ", ".join(f"{name} String" for name in COLUMNS)
+    where = quote.table(database, TABLE)
+    return f"CREATE TABLE {where} ({columns}) ENGINE = KeeperMap({quote.string(path)}) PRIMARY KEY target_key"
+
+
+def difference(state: TableState) -> str:
+    """What of the table is not as specified, as the end of a sentence; "" when it is exact (A1)."""
+    if state.engine != "KeeperMap":
+        return f"has the engine {state.engine}, not KeeperMap"
+    found = _ENGINE.fullmatch(state.engine_full)
+    if found is None:
+        return f"has an engine clause that is not exactly {_EXPECTED}"
+    if "{" in found[1] or "}" in found[1]:
+        return "has a Keeper path with macros, not a literal one"
+    if tuple(column.name for column in state.columns) != COLUMNS:
+        return f"does not have exactly the columns {', '.join(COLUMNS)} in this order"
+    for column in state.columns:
+        if column.type != "String":
+            return f"has column {column.name} of type {column.type}, not String"
+        if column.default_kind:
+            return f"has a {column.default_kind} expression on column {column.name}"
+    return "has a TTL" if state.has_ttl else ""
+
+
+class ClickHouseReplayQualityStore:
+    """``replay.ports.AuthorityStore`` over one control client a replica. Writes go through the first sorted replica.
+
+    Values travel as server-side parameters or native blocks, never in SQL. Every statement is sent once (A2, A4).
+    """
+
+    def __init__(self, clients: Mapping[str, ControlClient], database: str) -> None:
+        self._clients = dict(sorted(clients.items()))
+        self._first = next(iter(self._clients))
+        self._database = database
+        self._where = quote.table(database, TABLE)
+
+    def admit(self) -> None:
+        """Check the table on every replica (A1).
+
+        Raises ``DponeError`` DPONE_REPLAY_AUTHORITY_UNSUPPORTED, or what a read raises.
+        """
+        engines: dict[str, str] = {}
+        for replica, client in self._clients.items():
+            state = table_state(client, self._database, TABLE, replica=replica)
+            if state is None:
+                self._unsupported("is missing, or not visible to this user", replica)
+            if problem := difference(state):
+                self._unsupported(problem, replica)
+            engines[replica] = state.engine_full
+        for replica, engine in engines.items():
+            if engine != engines[self._first]:
+                self._unsupported(f"has another Keeper path than on {self._first}", replica)
+
+    def read(self, target_key: str, *, replica: str | None = None) -> Slot:
+        """One key with its version and the server's clock, in one SELECT that always answers with one row."""
+        name = replica or self._first
+        sql = (
+            f"SELECT toUnixTimestamp64Milli(now64(3)), groupArray(2)(({', '.join(COLUMNS)}, toInt64(_version))) "
+            f"FROM {self._where} WHERE target_key = {{key:String}}"
+        )
+        effect = Effect(kind="authority_read", what="read the slot", replica=name)
+        now_ms, found = only_row(self._clients[name].query(effect, sql, {"key": target_key}, settings=pins.READ))
+        if type(now_ms) is not int:
+            raise StatementFailed(None, "a clock that is no integer")
+        rows = tuple((StoredRow(**dict(zip(COLUMNS, map(text, row[:6]), strict=True))), int(row[6])) for row in found)
+        return Slot(rows=rows, now_ms=now_ms)
+
+    def create(self, row: StoredRow) -> None:
+        """Strict INSERT: fails when the key is there."""
+        sql = f"INSERT INTO {self._where} ({', '.join(COLUMNS)}) {_ONCE} VALUES"
+        effect = Effect(kind="authority_create", what="create the slot", replica=self._first)
+        values = tuple(attrs.asdict(row)[name] for name in COLUMNS)
+        self._clients[self._first].insert_row(effect, sql, values, settings=pins.AUTHORITY_WRITE)
+
+    def update(self, row: StoredRow, expect: Expect) -> None:
+        """Strict CAS of all non-key columns. Zero matching rows is a silent success: read back."""
+        changes = ", ".join(f"{name} = {{{name}:String}}" for name in COLUMNS[1:])
+        sql = (
+            f"ALTER TABLE {self._where} UPDATE {changes} WHERE target_key = {{target_key:String}} "
+            "AND _version = {at_version:Int64} AND operation_id = {at_operation:String} AND owner = {at_owner:String} "
+            f"AND phase = {{at_phase:String}} {_ONCE}"
+        )
+        places = {
+            **attrs.asdict(row),
+            "at_version": expect.version,
+            "at_operation": expect.operation_id,
+            "at_owner": expect.owner,
+            "at_phase": expect.phase,
+        }
+        effect = Effect(kind="authority_cas", what=f"move the slot to {row.phase}", replica=self._first)
+        self._clients[self._first].command(effect, sql, places, settings=pins.AUTHORITY_WRITE)
+
+    def _unsupported(self, problem: str, replica: str) -> NoReturn:
+        where = f" on replica {replica}" if len(self._clients) > 1 else ""
+        raise DponeError(
+            "DPONE_REPLAY_AUTHORITY_UNSUPPORTED", f"The authority table {self._database}.{TABLE}{where} {problem}."
+        )

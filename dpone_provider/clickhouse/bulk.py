@@ -1,0 +1,248 @@
+"""The bulk plane.
+
+Arrow record batches as ONE chunked ``INSERT … FORMAT ArrowStream`` request, whose body can start only once (A4).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import urllib3
+from clickhouse_connect.driver import httputil
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+from clickhouse_connect.driver.httpclient import HttpClient
+
+from dpone_provider.clickhouse import pins, quote
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.errors import DponeError
+from dpone_provider.wire import Effect, StatementFailed, Wire
+
+AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
+CHUNK = 1 << 20
+"""Largest piece handed to the socket at once; smaller pieces are gathered up to it."""
+logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # its warnings carry server text
+
+
+def insert_stream(
+    endpoint: Endpoint,
+    *,
+    database: str,
+    table: str,
+    columns: Sequence[str],
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    wire: Wire,
+    settings: pins.Settings | None = None,
+    query_id: str | None = None,
+    replica: str = "",
+) -> None:
+    """Send all batches in one request and return when the server has acknowledged them.
+
+    ``columns``: the INSERT's column list; the schema's names must be the same, in the same order. ``settings``: on top
+    of ``pins.INSERT``. Raises what ``batches`` raises, as it was, after the connection is torn so that the server
+    cannot take the stream for complete. Raises ``StatementFailed`` for a server error or no clean acknowledgement,
+    ``DponeError`` DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_COLUMN_UNKNOWN before anything
+    was sent. Never sends the body twice.
+    """
+    if list(columns) != schema.names:  # the server ignores further columns of a stream, whatever its settings say
+        raise DponeError("DPONE_SOURCE_COLUMN_UNKNOWN", "The stream's columns are not the columns of the insert.")
+    body = _Body(schema, batches)
+    names = ", ".join(map(quote.identifier, columns))
+    target = f"{quote.table(database, table)} ({names})"
+    request = {**pins.INSERT, **(settings or {}), **({"query_id": query_id} if query_id else {})}
+
+    def call() -> None:
+        pool = _pool(endpoint)
+        try:
+            client = _client(endpoint, pool)
+            _pin(client, request)
+            pool.body = body
+            _insert(client, target, body)
+            _acknowledged(pool.answer, query_id)
+        finally:
+            pool.clear()
+            httputil.all_managers.pop(pool, None)
+
+    wire.send(Effect(kind="insert", what="insert into the generation", replica=replica), call)
+
+
+class _Stopped(BaseException):
+    """Ends a request from inside its body.
+
+    No ``Exception``: the HTTP stack would take an ``OSError`` for the socket's.
+    """
+
+
+class _Body:
+    """The request's body: IPC bytes of the batches. Starting it a second time ends the request."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        self._schema = schema
+        self._batches = batches
+        self._started = False
+        self.failure: BaseException | None = None
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        if self._started:
+            raise _Stopped
+        self._started = True
+        return self._guarded()
+
+    def _guarded(self) -> Iterator[bytes | memoryview]:
+        try:
+            yield from self._pieces()
+        except GeneratorExit:
+            raise
+        except BaseException as failure:  # noqa: BLE001 - kept as it is; _insert raises it again
+            self.failure = failure
+            raise _Stopped from None
+
+    def _pieces(self) -> Iterator[bytes | memoryview]:
+        sink = _Sink()
+        writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), self._schema, options=pa.ipc.IpcWriteOptions())
+        for batch in self._batches:
+            writer.write_batch(batch)
+            yield from sink.full()
+        writer.close()
+        yield from sink.full()
+        yield sink.rest()
+
+
+class _Sink:
+    """A file that the IPC writer writes into: large buffers stay views, small ones are gathered."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes | memoryview] = []
+        self._small = bytearray()
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        if len(view) < CHUNK // 4:
+            self._small += view
+            if len(self._small) >= CHUNK:
+                self._flush()
+        else:
+            self._flush()
+            self._parts.extend(view[start : start + CHUNK] for start in range(0, len(view), CHUNK))
+        return len(view)
+
+    def flush(self) -> None:
+        """Part of the file interface; nothing is kept back that ``rest`` would not give."""
+
+    def full(self) -> Iterator[bytes | memoryview]:
+        parts, self._parts = self._parts, []
+        parts.reverse()
+        while parts:
+            yield parts.pop()
+
+    def rest(self) -> bytes:
+        rest, self._small = bytes(self._small), bytearray()
+        return rest
+
+    def _flush(self) -> None:
+        if self._small:
+            self._parts.append(self.rest())
+
+
+class _Pool(urllib3.PoolManager):
+    """The driver's connection pool: no retries, no redirects, and the answer to our body is kept to be looked at."""
+
+    body: _Body | None = None
+    answer: urllib3.BaseHTTPResponse | None = None
+
+    def request(self, method: str, url: str, *args: Any, **options: Any) -> urllib3.BaseHTTPResponse:
+        options["retries"] = False
+        response = super().request(method, url, *args, **options)
+        if self.body is not None and options.get("body") is self.body:
+            self.answer = response
+        return response
+
+
+def _pool(endpoint: Endpoint) -> _Pool:
+    return _Pool(
+        num_pools=1,
+        maxsize=1,
+        retries=False,
+        cert_reqs="CERT_REQUIRED" if endpoint.verify else "CERT_NONE",
+        ca_certs=endpoint.ca,
+        socket_options=httputil.core_socket_options,
+    )
+
+
+def _client(endpoint: Endpoint, pool: _Pool) -> HttpClient:
+    try:
+        return HttpClient(
+            interface="https" if endpoint.secure else "http",
+            host=endpoint.host,
+            port=endpoint.http_port,
+            username=endpoint.user,
+            password=endpoint.password,
+            database=None,
+            compress=False,
+            query_retries=0,
+            connect_timeout=max(1, round(endpoint.connect_timeout)),
+            send_receive_timeout=max(1, round(endpoint.receive_timeout)),
+            client_name="dpone",
+            verify=endpoint.verify,
+            pool_mgr=pool,
+            show_clickhouse_errors=False,
+            autogenerate_session_id=False,
+            autogenerate_query_id=False,
+        )
+    except OperationalError as error:
+        if not isinstance(error.__cause__, urllib3.exceptions.HTTPError):
+            raise StatementFailed(_code(error), "no clean answer to the handshake") from None
+        where = f"{endpoint.host}, HTTP port {endpoint.http_port}"
+        raise DponeError("DPONE_SERVER_UNREACHABLE", f"The ClickHouse server does not answer at {where}.") from None
+    except ClickHouseError as error:
+        code = _code(error)
+        if code in AUTHENTICATION_CODES:
+            raise DponeError("DPONE_SERVER_AUTHENTICATION") from None
+        raise StatementFailed(code) from None
+
+
+def _pin(client: HttpClient, settings: pins.Settings) -> None:
+    """Put the settings on the request as they are: the driver would leave out what it takes for unchanged."""
+    known = {name: value for name, value in pins.INSERT_WHERE_KNOWN.items() if name in client.server_settings}
+    client.params.update({name: _parameter(value) for name, value in {**known, **settings}.items()})
+
+
+def _insert(client: HttpClient, target: str, body: _Body) -> None:
+    try:
+        client.raw_insert(target, insert_block=body, fmt="ArrowStream")
+        return
+    except _Stopped:
+        pass
+    except ClickHouseError as error:
+        raise StatementFailed(_code(error), "no clean answer") from None
+    if body.failure is None:
+        raise StatementFailed(None, "the body was about to be sent again")
+    raise body.failure
+
+
+def _acknowledged(answer: urllib3.BaseHTTPResponse | None, query_id: str | None) -> None:
+    """A clean acknowledgement: our query's answer with an empty body.
+
+    An error after status 200 stands in the body (B7).
+    """
+    if answer is None or answer.data:
+        found = re.search(rb"Code: (\d+)", answer.data) if answer is not None else None
+        raise StatementFailed(int(found[1]) if found else None, "text after status 200")
+    named = answer.headers.get("X-ClickHouse-Query-Id")
+    if not named or (query_id and named != query_id):
+        raise StatementFailed(None, "an answer that is not the server's")
+
+
+def _parameter(value: bool | int | float | str) -> str:
+    return str(int(value)) if type(value) is bool else str(value)
+
+
+def _code(error: ClickHouseError) -> int | None:
+    code = getattr(error, "code", None)
+    return code if type(code) is int else None

@@ -1,0 +1,157 @@
+"""The control plane: one native TCP connection on which every statement is put at most once (A4).
+
+The driver pings and reconnects, and tries further hosts, before a statement; none of that is used here. The connection
+is checked before a statement is sent, and what happens after that is a verdict, never a second send.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from clickhouse_driver import Client, errors
+from clickhouse_driver.result import QueryInfo
+
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.pins import Settings
+from dpone_provider.errors import DponeError
+from dpone_provider.wire import Effect, StatementFailed, Wire
+
+AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
+logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)  # its warnings carry tracebacks and server text
+
+
+class _Client(Client):  # type: ignore[misc]
+    """The driver's client without its hidden ping, reconnect and failover in front of every statement."""
+
+    def establish_connection(self, settings: Mapping[str, Any] | None) -> None:
+        self.make_query_settings(settings)
+        self.last_query = QueryInfo()
+
+
+class ControlClient:
+    """Statements to one server, one after another, over one lazily opened connection.
+
+    Raises ``StatementFailed`` with the server's error number, or with None when no clean answer came; then, and after
+    any other exception, the connection is dropped, and the next statement opens a new one. The first connection
+    attempt raises ``DponeError`` DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SERVER_REFUSED
+    instead; a later one that fails is a ``StatementFailed`` like any other, because the caller may be in the middle of
+    something. Not for two threads.
+    """
+
+    def __init__(self, endpoint: Endpoint, wire: Wire) -> None:
+        self.endpoint = endpoint
+        self._wire = wire
+        self._client: _Client | None = None
+        self._met = False
+
+    def query(
+        self, effect: Effect, sql: str, params: Mapping[str, Any] | None = None, *, settings: Settings | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Send one statement and return its rows. ``params`` fill ``{name:Type}`` places on the server's side."""
+        return self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings))
+
+    def command(
+        self, effect: Effect, sql: str, params: Mapping[str, Any] | None = None, *, settings: Settings | None = None
+    ) -> None:
+        """Send one statement that has no result."""
+        self.query(effect, sql, params, settings=settings)
+
+    def insert_row(self, effect: Effect, sql: str, row: tuple[Any, ...], *, settings: Settings | None = None) -> None:
+        """Send one ``INSERT … VALUES`` with one row as a native block: no value is written into SQL."""
+        self._wire.send(effect, lambda: self._send(sql, [row], settings))
+
+    def close(self) -> None:
+        """Drop the connection, if there is one; a later statement opens another."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.disconnect()
+
+    def _send(self, sql: str, params: Any, settings: Settings | None) -> list[tuple[Any, ...]]:
+        client = self._ready()
+        try:
+            answer = client.execute(sql, params, settings=dict(settings or {}))
+        except errors.ServerException as error:
+            self.close()
+            raise StatementFailed(error.code) from None
+        except (errors.SocketTimeoutError, TimeoutError):
+            self.close()
+            raise StatementFailed(None, "timed out") from None
+        except (errors.Error, EOFError, OSError):
+            self.close()
+            raise StatementFailed(None) from None
+        except BaseException:
+            self.close()
+            raise
+        return answer if isinstance(answer, list) else []
+
+    def _ready(self) -> _Client:
+        if self._client is not None and not self._alive(self._client):
+            self.close()
+        if self._client is None:
+            self._client = self._open()
+            self._met = True
+        return self._client
+
+    def _alive(self, client: _Client) -> bool:
+        if not client.connection.connected:
+            return False
+        try:
+            return bool(client.connection.ping())
+        except errors.Error:
+            return False
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> _Client:
+        client = _new_client(self.endpoint)
+        try:
+            client.connection.connect()
+        except errors.ServerException as error:
+            client.disconnect()
+            self._refused(error.code)
+        except (errors.Error, EOFError, OSError):
+            client.disconnect()
+            self._unreachable()
+        except BaseException:
+            client.disconnect()
+            raise
+        return client
+
+    def _refused(self, code: int) -> NoReturn:
+        if self._met:
+            raise StatementFailed(code) from None
+        if code in AUTHENTICATION_CODES:
+            raise DponeError("DPONE_SERVER_AUTHENTICATION") from None
+        raise DponeError("DPONE_SERVER_REFUSED", f"The server refused the connection with error {code}.") from None
+
+    def _unreachable(self) -> NoReturn:
+        if self._met:
+            raise StatementFailed(None, "not reachable") from None
+        where = f"{self.endpoint.host}, native port {self.endpoint.native_port}"
+        raise DponeError("DPONE_SERVER_UNREACHABLE", f"The ClickHouse server does not answer at {where}.") from None
+
+
+def _new_client(endpoint: Endpoint) -> _Client:
+    client = _Client(
+        host=endpoint.host,
+        port=endpoint.native_port,
+        database="",
+        user=endpoint.user,
+        password=endpoint.password,
+        client_name="dpone",
+        secure=endpoint.secure,
+        verify=endpoint.verify,
+        ca_certs=endpoint.ca,
+        connect_timeout=endpoint.connect_timeout,
+        sync_request_timeout=endpoint.connect_timeout,
+        send_receive_timeout=endpoint.receive_timeout,
+        disable_reconnect=True,
+        settings_is_important=True,
+        settings={"server_side_params": True},
+    )
+    if endpoint.ca is None:  # the driver would take certifi's bundle; the HTTP side takes the system's
+        client.connection.ssl_options.pop("ca_certs", None)
+    return client

@@ -1,0 +1,61 @@
+"""Is the target one that this route can publish? Read-only, before the source is touched (architecture, Routes; M7)."""
+
+from __future__ import annotations
+
+from dpone_provider.clickhouse.catalog import TableState, database_engine, row_policies, table_state
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.errors import DponeError
+from dpone_provider.manifest.spec import TableRef
+from dpone_provider.wire import StatementFailed
+
+
+def admit_target(client: ControlClient, target: TableRef) -> TableState | None:
+    """The live table, or None when there is none yet.
+
+    Raises DPONE_TARGET_UNSUPPORTED: the database is not Atomic, or the table is something that a new generation would
+    not be.
+    """
+    try:
+        engine = database_engine(client, target.database)
+        state = table_state(client, target.database, target.name) if engine is not None else None
+        policies = row_policies(client, target.database, target.name) if state is not None else 0
+    except StatementFailed as failed:
+        raise _unreadable(failed) from None
+    if engine is None:
+        raise _unsupported(f"Database {target.database} does not exist or is not visible", "Create it first, Atomic.")
+    if engine != "Atomic":
+        raise _unsupported(f"Database {target.database} has engine {engine}, not Atomic", "Use an Atomic database.")
+    if state is not None:
+        _admit_table(state, f"{target.database}.{target.name}", policies)
+    return state
+
+
+def _admit_table(state: TableState, name: str, policies: int) -> None:
+    expressions = [column.name for column in state.columns if column.default_kind]
+    checks = (
+        (
+            state.engine != "MergeTree",
+            f"{name} has engine {state.engine}, not plain MergeTree",
+            "Use a plain MergeTree.",
+        ),
+        (state.has_ttl, f"{name} has a TTL, which changes data by itself", "Remove the TTL."),
+        (
+            bool(expressions),
+            f"{name} has columns with expressions, which a new generation would lose: {', '.join(expressions[:5])}",
+            "Remove DEFAULT, MATERIALIZED and ALIAS from the table.",
+        ),
+        (policies > 0, f"{name} has row policies, so counts are not those of the table", "Remove the row policies."),
+    )
+    for wrong, problem, remedy in checks:
+        if wrong:
+            raise _unsupported(problem, remedy)
+
+
+def _unsupported(problem: str, remedy: str) -> DponeError:
+    return DponeError("DPONE_TARGET_UNSUPPORTED", f"{problem}.", remedy=remedy, target_commit="not_started")
+
+
+def _unreadable(failed: StatementFailed) -> DponeError:
+    if failed.code is None:
+        return DponeError("DPONE_SERVER_UNREACHABLE", "The server stopped answering while the target was admitted.")
+    return DponeError("DPONE_SERVER_REFUSED", f"The catalog could not be read (server error {failed.code}).")

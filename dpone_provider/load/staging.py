@@ -1,0 +1,240 @@
+"""One private generation: read, check, write, count, gate and observe (protocol 4; X2, X3, P8).
+
+The source is streamed once, as one INSERT. Whatever fails raises; the caller drops the generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from dpone_provider import canonical
+from dpone_provider.clickhouse import staging
+from dpone_provider.clickhouse.bulk import insert_stream
+from dpone_provider.clickhouse.catalog import TableState, table_state
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.staging import StagedMetrics
+from dpone_provider.errors import DponeError
+from dpone_provider.load.columns import Columns, require_key_columns, resolve_columns
+from dpone_provider.manifest.digest import admission_digest
+from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest, plan_requests
+from dpone_provider.quality.gates import Probe, QualityGateFailure
+from dpone_provider.quality.receipt import QualityGateExecution
+from dpone_provider.replay.identity import authored_comment
+from dpone_provider.replay.ports import StagedProof, StagingOrder
+from dpone_provider.sources.fit import Fit, derive_columns, plan_fit
+from dpone_provider.sources.observe import SourceObserver
+from dpone_provider.sources.open import OpenSource, open_source
+from dpone_provider.wire import StatementFailed, Wire
+
+BOUNDARY: Final = "pre_commit"
+
+
+@attrs.frozen(kw_only=True)
+class StagingRoom:
+    """What a staging works with. ``live``: the target table as admitted, None when there is none."""
+
+    spec: LoadSpec
+    control: ControlClient
+    sink: Endpoint
+    source: Endpoint | None
+    live: TableState | None
+    wire: Wire
+    run_id: str
+    notify: Callable[[str, dict[str, Any]], None]
+
+
+class ArrowStager:
+    """Stages through Arrow record batches.
+
+    ``rows_read`` counts what was read from the source so far, also after a failure.
+    """
+
+    def __init__(self, room: StagingRoom) -> None:
+        self._room = room
+        self.rows_read = 0
+
+    def stage(self, order: StagingOrder) -> StagedProof:
+        """Stage one generation and prove it.
+
+        Raises ``DponeError``; see the boundary ``pre_commit`` of ``docs/errors.md``.
+        """
+        room, spec = self._room, self._room.spec
+        with open_source(spec.source, room.source, wire=room.wire, columns=spec.sink.columns) as source:
+            columns = self._columns(source.schema)
+            fit = plan_fit(source.schema, columns)
+            names = tuple(name for name, _ in columns)
+            requests = self._requests(order, source, names)
+            observer = _observer(requests.get("source"), fit)
+            self._create(order, columns)
+            self._insert(order, source, fit, observer)
+        return self._prove(order, source, fit, requests, observer)
+
+    def _requests(self, order: StagingOrder, source: OpenSource, names: tuple[str, ...]) -> dict[str, MetricRequest]:
+        """What acceptance asks of each side; this route has no target side (X5)."""
+        datasets = {"source": source.dataset, "staged": f"{self._room.spec.sink.table.database}.{order.name}"}
+        acceptance = self._room.spec.quality.acceptance
+        planned = plan_requests(acceptance, {"source": names, "staged": names}, datasets)
+        return {request.side: request for request in planned}
+
+    def _columns(self, schema: pa.Schema) -> Columns:
+        room, sink = self._room, self._room.spec.sink
+        plain = frozenset(item for item in sink.design.order_by if item.isidentifier())
+        derived = derive_columns(schema, required=plain)
+        live = tuple((column.name, column.type) for column in room.live.columns) if room.live is not None else None
+        columns = resolve_columns(derived=derived, explicit=sink.columns, live=live)
+        require_key_columns(sink.design.order_by, columns)
+        return columns
+
+    def _create(self, order: StagingOrder, columns: Columns) -> None:
+        room, sink = self._room, self._room.spec.sink
+        kept = authored_comment(room.live.comment) if room.live is not None else ""
+        room.notify("create", {"name": order.name})
+        try:
+            staging.create_generation(
+                room.control,
+                database=sink.table.database,
+                name=order.name,
+                uuid=order.uuid,
+                columns=columns,
+                design=sink.design,
+                comment=f"{kept}\n{order.mark}" if kept else order.mark,
+            )
+        except StatementFailed as failed:
+            raise _staging_failed(failed, "The generation's table could not be created") from failed
+
+    def _insert(self, order: StagingOrder, source: OpenSource, fit: Fit, observer: SourceObserver) -> None:
+        room, sink = self._room, self._room.spec.sink
+        try:
+            insert_stream(
+                room.sink,
+                database=sink.table.database,
+                table=order.name,
+                columns=tuple(fit.wire_schema.names),
+                schema=fit.wire_schema,
+                batches=self._checked(order, source, fit, observer),
+                wire=room.wire,
+            )
+        except StatementFailed as failed:
+            raise _staging_failed(failed, "The insert into the generation failed") from failed
+
+    def _checked(
+        self, order: StagingOrder, source: OpenSource, fit: Fit, observer: SourceObserver
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches as they go on the wire: alive, within budget, fitting, observed."""
+        budget = self._room.spec.sink.strategy.max_source_bytes
+        for batch in source.batches():
+            order.keep_alive()
+            self.rows_read = source.rows
+            if budget is not None and source.bytes > budget:
+                raise DponeError(
+                    "DPONE_SOURCE_TOO_LARGE", f"The source is over its budget of {budget} bytes (max_source_bytes)."
+                )
+            converted = fit.convert(batch)
+            observer.observe(converted)
+            self._room.notify("rows", {"rows": source.rows, "total": source.total_rows, "bytes": source.bytes})
+            yield converted
+
+    def _prove(
+        self,
+        order: StagingOrder,
+        source: OpenSource,
+        fit: Fit,
+        requests: dict[str, MetricRequest],
+        observer: SourceObserver,
+    ) -> StagedProof:
+        room, spec = self._room, self._room.spec
+        asked = requests.get("staged")
+        nulls, distinct = (asked.null_columns, asked.distinct_columns) if asked is not None else ((), ())
+        order.keep_alive()
+        room.notify("verify", {})
+        try:
+            counted = staging.staged_metrics(room.control, spec.sink.table.database, order.name, nulls, distinct)
+            state = table_state(room.control, spec.sink.table.database, order.name)
+        except StatementFailed as failed:
+            raise _staging_failed(failed, "The staged generation could not be counted") from failed
+        if state is None or state.uuid != order.uuid or counted.row_count != source.rows:
+            raise DponeError(
+                "DPONE_STAGED_COUNT_MISMATCH",
+                f"{source.rows} rows were sent, the generation holds {counted.row_count}.",
+            )
+        order.keep_alive()
+        report = self._gate(order, source.rows, counted.row_count)
+        recorder = AcceptanceMetricsRecorder(requests.values())
+        for request in recorder.open_requests:
+            recorder.record(request.side, _answer(request, observer if request.side == "source" else counted))
+        return StagedProof(
+            rows=source.rows,
+            source_probe={"row_count": source.rows, "typed_hash": None},
+            target_probe={"row_count": counted.row_count, "typed_hash": None},
+            report=report,
+            acceptance=recorder.snapshots(),
+            effective_plan=_effective_plan(spec, source.schema, fit),
+            desired={
+                "uuid": order.uuid,
+                "engine_full": state.engine_full,
+                "schema_digest": canonical.digest([list(pair) for pair in fit.target_columns]),
+                "keeper_name": "",
+                "keeper_path": "",
+            },
+        )
+
+    def _gate(self, order: StagingOrder, sent: int, staged: int) -> dict[str, Any]:
+        room = self._room
+        execution = QualityGateExecution(policy=room.spec.quality, run_id=room.run_id, load_id=order.load_id)
+        receipt = execution.evaluate(
+            source=Probe(row_count=sent, typed_hash=None),
+            target=Probe(row_count=staged, typed_hash=None),
+            boundary=BOUNDARY,
+        )
+        if not receipt.report.passed:
+            failure = QualityGateFailure(receipt.report, boundary=BOUNDARY)
+            failure.context["quality_gates"] = receipt.report.payload()
+            raise failure
+        execution.accept_payload(receipt, BOUNDARY)
+        execution.accept_state(receipt)
+        return receipt.report.payload()
+
+
+def _observer(request: MetricRequest | None, fit: Fit) -> SourceObserver:
+    nulls, distinct = (request.null_columns, request.distinct_columns) if request is not None else ((), ())
+    return SourceObserver(fit.wire_schema, null_columns=nulls, distinct_columns=distinct)
+
+
+def _answer(request: MetricRequest, counted: StagedMetrics | SourceObserver) -> dict[str, Any]:
+    return {
+        "row_count": counted.row_count if request.row_count else None,
+        "null_counts": dict(counted.null_counts),
+        "distinct_counts": dict(counted.distinct_counts),
+    }
+
+
+def _effective_plan(spec: LoadSpec, schema: pa.Schema, fit: Fit) -> dict[str, Any]:
+    admission = admission_digest(spec)
+    plan = {
+        "contract_version": "dpone.quality.replay.identity.v1",
+        "admission_digest": admission,
+        "effective_config_digest": admission,
+        "source_schema_digest": _digest([[field.name, str(field.type), field.nullable] for field in schema]),
+        "payload_schema_digest": _digest([[field.name, str(field.type)] for field in fit.wire_schema]),
+        "target_schema_digest": _digest([list(pair) for pair in fit.target_columns]),
+    }
+    return {**plan, "effective_plan_digest": _digest(plan)}
+
+
+def _digest(value: Any) -> str:
+    return "sha256:" + canonical.digest(value)
+
+
+def _staging_failed(failed: StatementFailed, what: str) -> DponeError:
+    cause = f"server error {failed.code}" if failed.code is not None else "no answer from the server"
+    remedies = {
+        243: "Free disk space on the server, then retry.",
+        241: "The server's memory limit was hit: retry later.",
+    }
+    return DponeError("DPONE_STAGING_FAILED", f"{what} ({cause}).", remedy=remedies.get(failed.code or 0, ""))

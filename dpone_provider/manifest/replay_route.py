@@ -1,0 +1,56 @@
+"""What ``durable_quality_replay: true`` cannot do yet, as far as the manifest alone can tell (M7, offline part).
+
+Nothing here runs with the selector off: ``false`` is inert (M5).
+"""
+
+from __future__ import annotations
+
+import re
+
+from dpone_provider.manifest.nodes import Node, locate
+from dpone_provider.manifest.problems import Path, ProblemLog
+from dpone_provider.manifest.spec import SinkSpec
+from dpone_provider.quality.policy import QualityPolicy
+
+ROUTE = "DPONE_ROUTE_UNSUPPORTED"
+EVIDENCE = "DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED"
+_DESIGN: Path = ("sink", "options", "physical_design", "storage", "clickhouse")
+_TTL = re.compile(r"\bttl\b", re.IGNORECASE)
+
+
+def refuse_unsupported(process: Node, sink: SinkSpec, quality: QualityPolicy, log: ProblemLog) -> None:
+    """Note everything of a process that the durable route does not admit. Pure, before any look-up (M6)."""
+    if not sink.durable_quality_replay:
+        return
+
+    def refuse(path: Path, message: str, remedy: str = "", code: str = ROUTE) -> None:
+        log.add(locate(process, path), code, f"with durable_quality_replay: true, {message}", remedy)
+
+    if sink.strategy.max_source_bytes is None:
+        remedy = "Set it to the largest number of source bytes that a load may read."
+        refuse(("sink", "strategy", "max_source_bytes"), "strategy.max_source_bytes must be set", remedy)
+    if sink.staging_database is not None:
+        remedy = "Leave sink.staging out, or name the target's schema."
+        refuse(("sink", "staging", "schema"), "staging must be in the target's database", remedy)
+    if sink.design.engine != "MergeTree":
+        refuse((*_DESIGN, "engine"), "the engine must be plain MergeTree", "Write engine: MergeTree, or leave it out.")
+    for place, text in _texts(sink):
+        if _TTL.search(text.replace("_", " ")):
+            refuse(place, "TTL is not supported: it changes rows after they were proven", "Remove it.")
+    if quality.acceptance is not None and quality.acceptance.enabled and quality.acceptance.target:
+        refuse(
+            ("quality", "acceptance", "capture", "target"),
+            "the target cannot be observed in this version",
+            "Set quality.acceptance.capture.target to false.",
+            EVIDENCE,
+        )
+
+
+def _texts(sink: SinkSpec) -> list[tuple[Path, str]]:
+    """Every authored text that ends in the generation's CREATE TABLE, with its place."""
+    texts: list[tuple[Path, str]] = [(("sink", "columns", name), text) for name, text in sink.columns]
+    texts += [((*_DESIGN, "order_by", index), text) for index, text in enumerate(sink.design.order_by)]
+    texts += [((*_DESIGN, "settings", name), name) for name, _ in sink.design.settings]
+    if sink.design.partition_by is not None:
+        texts.append(((*_DESIGN, "partition_by"), sink.design.partition_by))
+    return texts

@@ -1,0 +1,134 @@
+"""The target observation of a v2 COMPLETE: its exact form, bound to the sealed core (protocol 5 and 6; C2, C4, C5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dpone_provider import canonical
+from dpone_provider.replay.capsule_core import (
+    BINDING,
+    COUNTS,
+    HEX32,
+    HEX64,
+    SHA256,
+    STRING,
+    TEXT,
+    exactly,
+    fields,
+    invalid,
+    list_of,
+    mismatch,
+    nullable,
+    uint64,
+)
+
+KIND = "dpone.quality.target-observation.v1"
+PROFILE = "clickhouse-immutable-generation-v1"
+CAPTURE_BOUNDARY = "committed_generation_before_governance_complete"
+UNAVAILABLE = "target_acceptance_metric_probe_unavailable"
+
+OBSERVATION = fields(
+    kind=exactly(KIND),
+    side=exactly("target"),
+    dataset=TEXT,
+    columns=list_of(TEXT),
+    selection_digest=HEX64,
+    schema_digest=SHA256,
+    binding=BINDING,
+    replica=STRING,
+    observation_profile=exactly(PROFILE),
+    attempt_id=HEX32,
+    row_count=nullable(uint64),
+    null_counts=COUNTS,
+    distinct_counts=COUNTS,
+    warnings=list_of(STRING),
+    capture_boundary=exactly(CAPTURE_BOUNDARY),
+)
+
+
+def compose(
+    core: Mapping[str, Any],
+    *,
+    replica: str,
+    attempt_id: str,
+    row_count: int | None = None,
+    null_counts: Mapping[str, int] | None = None,
+    distinct_counts: Mapping[str, int] | None = None,
+    warnings: Sequence[str] = (),
+) -> dict[str, Any]:
+    """An observation of the sealed generation: what the plan fixes, plus what was seen. Not checked here."""
+    plan = core["target_plan"]
+    return {
+        "kind": KIND,
+        "side": "target",
+        "dataset": plan["dataset"],
+        "columns": [name for name, _ in plan["columns"]],
+        "selection_digest": plan["selection_digest"],
+        "schema_digest": plan["schema_digest"],
+        "binding": core["binding"],
+        "replica": replica,
+        "observation_profile": PROFILE,
+        "attempt_id": attempt_id,
+        "row_count": row_count,
+        "null_counts": dict(null_counts or {}),
+        "distinct_counts": dict(distinct_counts or {}),
+        "warnings": list(warnings),
+        "capture_boundary": CAPTURE_BOUNDARY,
+    }
+
+
+def check_observation(value: Any, core: Mapping[str, Any]) -> None:
+    """Check an observation against the sealed core.
+
+    Raises ``CapsuleError``: ``…_INVALID`` for a wrong form, another plan or other metrics than were sealed,
+    ``…_MISMATCH`` for another generation or another replica than the first sorted one.
+    """
+    where = "observation"
+    OBSERVATION(value, where)
+    plan = core["target_plan"]
+    expected = compose(core, replica=value["replica"], attempt_id=value["attempt_id"])
+    for name in ("dataset", "columns", "selection_digest", "schema_digest"):
+        if value[name] != expected[name]:
+            raise invalid(f"{where}.{name} is not the sealed plan's")
+    if not (_measured(value, plan) or _unavailable(value, plan)):
+        raise invalid(f"{where} has other metrics or warnings than the sealed plan allows")
+    if value["binding"] != core["binding"]:
+        raise mismatch(f"{where}.binding")
+    if value["replica"] != plan["replicas"][0]:
+        raise mismatch(f"{where}.replica")
+
+
+def worst_cases(core: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The largest observations that the sealed plan allows: every count at 2**64-1, and the warning form if permitted.
+
+    They have the longest admitted replica, so they are for measuring only (C4).
+    """
+    plan = core["target_plan"]
+    place = {"replica": max(plan["replicas"], key=lambda name: len(canonical.encode(name))), "attempt_id": "f" * 32}
+    most = canonical.MAX_INTEGER
+    yield compose(
+        core,
+        **place,
+        row_count=most if plan["row_count"] else None,
+        null_counts=dict.fromkeys(plan["null_columns"], most),
+        distinct_counts=dict.fromkeys(plan["distinct_columns"], most),
+    )
+    if plan["mode"] == "warn_only":
+        yield compose(core, **place, warnings=(UNAVAILABLE,))
+
+
+def _measured(value: dict[str, Any], plan: dict[str, Any]) -> bool:
+    """Exactly the requested metrics, and no warning."""
+    return bool(
+        (value["row_count"] is not None) == plan["row_count"]
+        and value["null_counts"].keys() == set(plan["null_columns"])
+        and value["distinct_counts"].keys() == set(plan["distinct_columns"])
+        and value["warnings"] == []
+    )
+
+
+def _unavailable(value: dict[str, Any], plan: dict[str, Any]) -> bool:
+    """The one record without metrics, under warn_only only."""
+    metrics = (value["row_count"], value["null_counts"], value["distinct_counts"])
+    return bool(plan["mode"] == "warn_only" and value["warnings"] == [UNAVAILABLE]) and metrics == (None, {}, {})

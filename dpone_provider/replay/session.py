@@ -1,0 +1,343 @@
+"""The driver of one attempt: asks the pure functions what to do, does it, asks again (protocol 2–6).
+
+Every statement goes through a port once; every authority write through ``Tenure``. Nothing is retried here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from dpone_provider.errors import DponeError, TargetCommit
+from dpone_provider.quality.policy import QualityPolicy
+from dpone_provider.replay import publication as do
+from dpone_provider.replay.capsule import QualityReplayCapsule
+from dpone_provider.replay.claim import Claimant
+from dpone_provider.replay.cleanup import Cleaned, Cleaner
+from dpone_provider.replay.completion import Proof, ProofRefused, check_stored, replay_result, seal
+from dpone_provider.replay.ports import AuthorityStore, Catalog, Publisher, StagedProof, Stager, StagingOrder
+from dpone_provider.replay.record import AuthorityRecord, HistoryEntry
+from dpone_provider.replay.tenure import Fenced, Tenure, Uncertain
+from dpone_provider.replay.write import SlotAuthority
+from dpone_provider.wire import StatementFailed
+
+CLAIMED_COMMIT: Mapping[str, TargetCommit] = {"DISPATCHING": "unknown", "COMMITTED": "proven", "COMPLETE": "proven"}
+
+
+@attrs.frozen(kw_only=True)
+class Finished:
+    """A completed operation.
+
+    ``replayed``: the proof was sealed by an earlier attempt. ``document``: the result of protocol 5. ``rows``: staged
+    and sealed.
+    """
+
+    replayed: bool
+    record: AuthorityRecord
+    document: dict[str, Any]
+    load_id: str
+    rows: int
+    cleaned: Cleaned
+    history: tuple[HistoryEntry, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Ports:
+    """What a session works through.
+
+    ``notify(step, facts)`` tells each step before it acts; ``check_cancelled`` raises when the attempt must not go
+    on; ``new_id`` gives 32 hex, ``new_uuid`` a UUID text; ``clock`` is monotonic seconds.
+    """
+
+    store: AuthorityStore
+    catalog: Catalog
+    publisher: Publisher
+    new_id: Callable[[], str]
+    new_uuid: Callable[[], str]
+    clock: Callable[[], float]
+    notify: Callable[[str, dict[str, Any]], None]
+    check_cancelled: Callable[[], None]
+
+
+class QualityReplaySession:
+    """One attempt of one operation: claim, finish what is missing, complete, release.
+
+    ``target_commit`` is what is known of the live table so far, None = no claim.
+    """
+
+    def __init__(self, ports: Ports, me: Claimant, policy: QualityPolicy, *, keep_previous: bool = False) -> None:
+        self._ports = ports
+        self._me = me
+        self._policy = policy
+        self._keep_previous = keep_previous
+        slot = SlotAuthority(ports.store, me.operation.target, new_id=ports.new_id, clock=ports.clock)
+        self.tenure = Tenure(slot, me)
+        self._cleaner = Cleaner(
+            operation=me.operation, catalog=ports.catalog, publisher=ports.publisher, new_id=ports.new_id
+        )
+        self._progress = do.Progress()
+        self._order: StagingOrder | None = None
+        self._staged: StagedProof | None = None
+        self._proof: Proof | None = None
+        self._inherited = False
+        self.target_commit: TargetCommit | None = None
+
+    def run(self, stager: Stager) -> Finished:
+        """Finish the operation, or raise ``DponeError`` with ``target_commit`` set to what is known, never more.
+
+        After an exception from outside (Ctrl-C, a task timeout) nothing more is sent, except to drop an unsealed
+        staging and give the slot back.
+        """
+        try:
+            self._claim()
+            while self._proof is None or self.tenure.record.phase != "COMPLETE":
+                self._ports.check_cancelled()
+                self._perform(do.decide(self.tenure.record, self._progress), stager)
+            return self._finish(self._proof)
+        except Fenced:
+            if self.tenure.lost_beyond(self._order.uuid if self._order is not None else None):
+                self._drop_staging()
+            raise
+        except Uncertain as error:
+            error.target_commit = self.target_commit
+            raise
+        except StatementFailed as failed:
+            raise self._unanswered() from failed
+        except BaseException as error:
+            if self.tenure.unsealed:
+                self._abandon()
+            if isinstance(error, DponeError) and error.target_commit is None:
+                error.target_commit = self.target_commit
+            raise
+
+    def details(self) -> dict[str, Any]:
+        """What protocol 8 asks of a failure: known ids and states only; what is absent is not claimed."""
+        known: dict[str, Any] = {"current_load_id": self._order.load_id} if self._order is not None else {}
+        record = self.tenure.found.record
+        if record is None or record.operation != self._me.operation:
+            return known
+        known["quality_state"] = record.phase
+        if record.capsule is not None:
+            core = QualityReplayCapsule.parse(record.capsule).core
+            known |= {"original_run_id": core["run_id"], "original_load_id": core["load_id"]}
+        return known
+
+    def _claim(self) -> None:
+        self._ports.notify("claim", {})
+        self.tenure.claim()
+        record = self.tenure.record
+        self._inherited = record.capsule is not None
+        self._progress = do.Progress(inherited=self._inherited)
+        self.target_commit = CLAIMED_COMMIT.get(record.phase, "not_started")
+        facts = {"phase": record.phase, "epoch": record.epoch, "attempt": self.tenure.attempt}
+        self._ports.notify("claimed", facts)
+        for replica in record.replicas:
+            keep = (record.generation, *record.predecessor.values())
+            self._cleaner.clean(replica, below=record.epoch, keep=keep)
+
+    def _perform(self, action: do.Action, stager: Stager) -> None:
+        record = self.tenure.record
+        match action:
+            case do.Stage():
+                self._stage(stager)
+            case do.Observe(replica):
+                self._remember(seen={**self._progress.seen, replica: self._cleaner.facts(replica)})
+            case do.Seal(predecessor):
+                self._seal(predecessor)
+            case do.Reject(reason):
+                raise _rejected(reason)
+            case do.Restart():
+                self._restart()
+            case do.Dispatch(candidates):
+                self._ports.notify("permit", {"epoch": record.epoch})
+                self.tenure.change(phase="DISPATCHING", candidates=candidates)
+                self._remember(seen={}, inherited=False)
+            case do.Send(replica, candidate, first):
+                self._send(replica, candidate, first=first)
+            case do.Fence(replica, old, new):
+                self._ports.notify("fence", {"replica": replica})
+                self._statement(replica, lambda: self._ports.publisher.rename(replica, old, new))
+                self._remember(fenced={**self._progress.fenced, replica: new})
+            case do.Readdress(replica, candidate):
+                self.tenure.change(epoch=record.epoch + 1, candidates={**record.candidates, replica: candidate})
+            case do.Commit():
+                self.target_commit = "proven"
+                self.tenure.change(phase="COMMITTED")
+                self._ports.notify("committed", {"generation": record.generation})
+                self._remember(seen={})
+            case do.Complete() | do.Release():
+                self._complete()
+            case do.Fail() | do.Stop():
+                self._stop(action)
+
+    def _remember(self, **changes: Any) -> None:
+        self._progress = attrs.evolve(self._progress, **changes)
+
+    # -- staging -------------------------------------------------------------------------------------------------
+
+    def _stage(self, stager: Stager) -> None:
+        if self._order is not None:  # one epoch stages at most once
+            raise _rejected("generation_lost")
+        record = self.tenure.record
+        self._order = StagingOrder(
+            name=record.operation.candidate(record.epoch),
+            uuid=self._ports.new_uuid(),
+            mark=record.operation.mark(record.epoch),
+            load_id=self._ports.new_id(),
+            keep_alive=self._keep_alive,
+        )
+        self._ports.notify("stage", {"epoch": record.epoch})
+        self.tenure.count(source_reads=1)
+        self._staged = stager.stage(self._order)
+        self.tenure.count(rows=self._staged.rows)
+        self._remember(staged=self._order.uuid, seen={})
+
+    def _keep_alive(self) -> None:
+        self._ports.check_cancelled()
+        self.tenure.keep_alive()
+
+    def _seal(self, predecessor: Mapping[str, str | None]) -> None:
+        if self._order is None or self._staged is None:
+            raise LookupError("nothing is staged")
+        capsule = seal(self._me, self._policy, self._staged, self._order.load_id)
+        self._ports.notify("seal", {"core_digest": capsule.core_digest})
+        self.tenure.change(
+            phase="PREPARED",
+            generation=self._order.uuid,
+            predecessor=predecessor,
+            candidates=dict.fromkeys(self._me.replicas, self._order.name),
+            capsule=capsule.encode(),
+        )
+
+    def _restart(self) -> None:
+        """The sealed generation is gone and was never sent: start again under this attempt's own epoch."""
+        self.tenure.change(phase="CLAIMED", generation=None, predecessor={}, candidates={}, capsule=None)
+        self._inherited = False
+        self._progress = do.Progress()
+
+    def _abandon(self) -> None:
+        """Drop the own staging and give the slot back as REJECTED.
+
+        What cannot be done now is swept by the next attempt.
+        """
+        self._drop_staging()
+        try:
+            self.tenure.change(final=True, phase="REJECTED", owner="")
+        except (DponeError, StatementFailed):
+            self._ports.notify("reject_unconfirmed", {})
+
+    def _drop_staging(self) -> None:
+        if self._order is None:
+            return
+        for replica in self._me.replicas:
+            try:
+                private = self._cleaner.facts(replica).private
+            except (StatementFailed, DponeError):
+                continue
+            self._cleaner.drop(replica, [table for table in private if table.uuid == self._order.uuid])
+
+    def _unanswered(self) -> DponeError:
+        """A read got no answer; nothing became uncertain by it."""
+        if self.tenure.unsealed:
+            self._abandon()
+            return DponeError("DPONE_STAGING_FAILED", "The server stopped answering.", target_commit="not_started")
+        error = Uncertain("The server did not answer a read.")
+        error.target_commit = self.target_commit
+        return error
+
+    # -- publication ---------------------------------------------------------------------------------------------
+
+    def _send(self, replica: str, candidate: str, *, first: bool) -> None:
+        self._ports.notify("publish", {"replica": replica})
+        self.target_commit = "unknown"
+        self.tenure.count(publications=1)
+        publish = self._ports.publisher.publish_first if first else self._ports.publisher.exchange
+        self._statement(replica, lambda: publish(replica, candidate))
+        again = {replica} if replica in self._progress.fenced else set()
+        self._remember(sent=self._progress.sent | {replica}, resent=self._progress.resent | again)
+
+    def _statement(self, replica: str, statement: Callable[[], None]) -> None:
+        """One statement; whatever it answers, the catalog decides."""
+        self._remember(seen={name: facts for name, facts in self._progress.seen.items() if name != replica})
+        try:
+            statement()
+        except StatementFailed:
+            return
+
+    # -- completion ----------------------------------------------------------------------------------------------
+
+    def _complete(self) -> None:
+        self._ports.notify("complete", {"phase": self.tenure.record.phase})
+        try:
+            proof = check_stored(self.tenure.found, self._me, self._policy)
+        except ProofRefused as refused:
+            self._fail(refused.error)
+            raise refused.error from refused
+        if self.tenure.record.phase == "COMMITTED":
+            capsule = proof.capsule.complete(self.tenure.found.version + 1)
+            self.tenure.change(phase="COMPLETE", capsule=capsule.encode())
+            proof = attrs.evolve(proof, capsule=capsule)
+        self._proof = proof
+
+    def _stop(self, action: do.Fail | do.Stop) -> None:
+        """Raise what the facts mean. A live table that is not ours any more is made durable first."""
+        why = action.why if isinstance(action, do.Stop) else "generation_lost"
+        if why in {"not_applied", "fence_unclear"}:
+            raise Uncertain("The switch of the table could not be confirmed.")
+        self.target_commit = "unknown"
+        if why == "diverged":
+            raise DponeError("DPONE_REPLAY_PUBLICATION_DIVERGED")
+        error = DponeError(
+            "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH",
+            "Another table is live now than the generation that was published and proven.",
+            remedy="Find who wrote the table; start a new operation to load it again.",
+        )
+        self._fail(error)
+        raise error
+
+    def _fail(self, error: DponeError) -> None:
+        """Make a failure durable. A COMPLETE record keeps its proof and is only released."""
+        record = self.tenure.record
+        try:
+            if record.phase == "COMPLETE" or record.capsule is None:
+                self.tenure.change(final=True, owner="")
+            else:
+                capsule = QualityReplayCapsule.parse(record.capsule).failed(self.tenure.found.version + 1)
+                self.tenure.change(final=True, phase="FAILED", owner="", capsule=capsule.encode())
+        except Fenced as fenced:
+            uncertain = Uncertain(f"A newer attempt took over before {error.code} was recorded.")
+            raise uncertain from fenced
+
+    def _finish(self, proof: Proof) -> Finished:
+        self._ports.check_cancelled()
+        record = self.tenure.record
+        proof.consume()
+        self.tenure.change(final=True, owner="")
+        self._ports.notify("released", {})
+        core = proof.capsule.core
+        return Finished(
+            replayed=self._inherited,
+            record=record,
+            document=replay_result(proof.capsule),
+            load_id=core["load_id"],
+            rows=core["binding"]["staged_rows"],
+            cleaned=self._clean(record),
+            history=self.tenure.record.history,
+        )
+
+    def _clean(self, record: AuthorityRecord) -> Cleaned:
+        """Drop the predecessor and own leftovers; a failure is recorded and tried again by a replay."""
+        cleaned = Cleaned()
+        for replica in record.replicas:
+            predecessor = (record.predecessor[replica],)
+            keep, also = (predecessor, ()) if self._keep_previous else ((), predecessor)
+            cleaned += self._cleaner.clean(replica, below=record.epoch + 1, keep=(record.generation, *keep), also=also)
+        return cleaned
+
+
+def _rejected(reason: str) -> DponeError:
+    if reason == "live_on_some_replicas":
+        return DponeError("DPONE_TARGET_UNSUPPORTED", "The target is live on some replicas only.")
+    return DponeError("DPONE_STAGING_FAILED", "The staged generation disappeared before it was sealed.")

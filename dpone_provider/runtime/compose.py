@@ -1,0 +1,143 @@
+"""The one composition root.
+
+A LoadSpec, connections and an identity become a running load (architecture, one way through the house).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from dpone_provider.clickhouse.authority_store import ClickHouseReplayQualityStore
+from dpone_provider.clickhouse.catalog import ClickHouseCatalog, TableState
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.publisher import ClickHousePublisher
+from dpone_provider.load.admission import admit_target
+from dpone_provider.load.outcome import RunIdentity
+from dpone_provider.manifest.digest import admission_digest
+from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
+from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
+from dpone_provider.replay.identity import Operation, Target
+from dpone_provider.replay.session import Ports, QualityReplaySession
+from dpone_provider.runtime.connections import Connections
+from dpone_provider.wire import DirectWire, Wire
+
+REPLICA = "single"
+Notify = Callable[[str, dict[str, Any]], None]
+
+
+def _silent(step: str, facts: dict[str, Any]) -> None:
+    return None
+
+
+def _going_on() -> None:
+    return None
+
+
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """Everything that a load takes from outside and that tests replace.
+
+    Wire, clock, randomness, cancellation, telling.
+    """
+
+    notify: Notify = _silent
+    check_cancelled: Callable[[], None] = _going_on
+    wire: Wire = attrs.field(factory=DirectWire)
+    clock: Callable[[], float] = time.monotonic
+    new_id: Callable[[], str] = attrs.field(default=lambda: uuid.uuid4().hex)
+    new_uuid: Callable[[], str] = attrs.field(default=lambda: str(uuid.uuid4()))
+    stale_after_ms: int = STALE_CLAIM_AFTER_MS
+
+
+@attrs.frozen(kw_only=True)
+class Composition:
+    """The adapters of one load on one server, and what identifies it."""
+
+    spec: LoadSpec
+    identity: RunIdentity
+    operation: Operation
+    around: Surroundings
+    sink: Endpoint
+    source: Endpoint | None
+    control: ControlClient
+    catalog: ClickHouseCatalog
+    publisher: ClickHousePublisher
+
+    def session(self) -> QualityReplaySession:
+        """A session of the durable route, its authority admitted (A1)."""
+        store = ClickHouseReplayQualityStore({REPLICA: self.control}, self.sink.authority_database or self.database)
+        store.admit()
+        claimant = Claimant(
+            operation=self.operation,
+            admission_digest=admission_digest(self.spec),
+            owner=self.around.new_id(),
+            replicas=(REPLICA,),
+            stale_after_ms=self.around.stale_after_ms,
+        )
+        ports = Ports(
+            store=store,
+            catalog=self.catalog,
+            publisher=self.publisher,
+            new_id=self.around.new_id,
+            new_uuid=self.around.new_uuid,
+            clock=self.around.clock,
+            notify=self.around.notify,
+            check_cancelled=self.around.check_cancelled,
+        )
+        return QualityReplaySession(ports, claimant, self.spec.quality, keep_previous=self.spec.sink.keep_previous)
+
+    @property
+    def database(self) -> str:
+        """The target's database."""
+        return self.spec.sink.table.database
+
+    def admit_target(self) -> TableState | None:
+        """The live table, admitted for this route (M7); None when there is none yet."""
+        return admit_target(self.control, self.spec.sink.table)
+
+
+def operation_of(spec: LoadSpec, identity: RunIdentity) -> Operation:
+    """The operation that a process and a run identity name (I1)."""
+    sink = spec.sink
+    return Operation(
+        namespace=identity.namespace,
+        dag_id=identity.dag_id,
+        run_id=identity.run_id,
+        task_id=identity.task_id,
+        map_index=identity.map_index,
+        process=spec.process,
+        target=Target(cluster=sink.cluster, database=sink.table.database, table=sink.table.name),
+        reprocess=identity.reprocess,
+    )
+
+
+@contextmanager
+def compose(
+    spec: LoadSpec, identity: RunIdentity, connections: Connections, around: Surroundings
+) -> Iterator[Composition]:
+    """Resolve connections and build the adapters; everything is closed on every path."""
+    sink = connections.endpoint(spec.sink.connection_ref)
+    source = connections.endpoint(spec.source.connection_ref) if isinstance(spec.source, ClickHouseSource) else None
+    control = ControlClient(sink, around.wire)
+    try:
+        clients, table = {REPLICA: control}, spec.sink.table
+        yield Composition(
+            spec=spec,
+            identity=identity,
+            operation=operation_of(spec, identity),
+            around=around,
+            sink=sink,
+            source=source,
+            control=control,
+            catalog=ClickHouseCatalog(clients, table.database, table.name),
+            publisher=ClickHousePublisher(clients, table.database, table.name),
+        )
+    finally:
+        control.close()

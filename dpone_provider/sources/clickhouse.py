@@ -1,0 +1,220 @@
+"""A ClickHouse table or query as one Arrow stream over HTTP.
+
+The query runs with ``readonly=1``, so whatever its text says it changes nothing; that setting and the format's settings
+are accepted in one request. A user whose profile already fixes ``readonly=1`` cannot be given settings and is refused.
+No request is sent twice, and closing early cancels the query on the server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import pyarrow as pa
+import urllib3
+from clickhouse_connect.driver import httputil
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+from clickhouse_connect.driver.httpclient import HttpClient
+
+from dpone_provider.clickhouse import pins, quote
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.errors import DponeError
+from dpone_provider.manifest.spec import ClickHouseSource
+from dpone_provider.quality.metric_request import query_dataset
+from dpone_provider.sources.honest import Honest
+from dpone_provider.sources.options import checked_options
+from dpone_provider.sources.tail import END_OF_STREAM, TailedStream
+
+FORMAT: Final[pins.Settings] = {
+    "output_format_arrow_string_as_string": 1,
+    "output_format_arrow_low_cardinality_as_dictionary": 0,
+    "output_format_arrow_fixed_string_as_fixed_byte_array": 1,
+    "output_format_arrow_date_as_uint16": 0,
+    "output_format_arrow_compression_method": "none",
+    "cancel_http_readonly_queries_on_client_close": 1,
+    "http_write_exception_in_output_format": 0,
+    "send_progress_in_http_headers": 0,
+    "wait_end_of_query": 0,
+}
+_AUTHENTICATION = frozenset({192, 193, 194, 516})
+_NOT_FOUND = {60: "table", 81: "database", 47: "column", 46: "function", 497: "grant"}
+_BROKEN = (urllib3.exceptions.HTTPError, OSError, pa.ArrowException)
+
+
+class QueryStream:
+    """The rows of one query. Its columns remember their ClickHouse types."""
+
+    schema: pa.Schema
+    total_rows: int | None = None
+
+    def __init__(self, spec: ClickHouseSource, endpoint: Endpoint) -> None:
+        checked_options("clickhouse", spec.options)
+        if spec.table is not None:
+            self.dataset = f"{spec.table.database}.{spec.table.name}"
+            self._query = f"SELECT * FROM {quote.table(spec.table.database, spec.table.name)}"
+        else:
+            self.dataset = query_dataset(spec.query or "")
+            self._query = spec.query or ""
+        self._endpoint = endpoint
+        self._pool: _Pool | None = None
+        self._response: Any = None
+        self._opened = False
+
+    @property
+    def more(self) -> bool:
+        return not self._opened
+
+    def advance(self) -> None:
+        """Ask for the columns, then start the query."""
+        self._opened = True
+        self._pool = _pool(self._endpoint)
+        client = _client(self._endpoint, self._pool)
+        described = self._described(client)
+        self._response = self._asked(client, self._query, "ArrowStream")
+        self._tailed = TailedStream(self._response)
+        try:
+            self._reader = pa.ipc.open_stream(self._tailed)
+        except _BROKEN:
+            raise self._failed() from None
+        self._honest = Honest(self._reader.schema, described)
+        self.schema = self._honest.schema
+
+    def read(self) -> pa.RecordBatch | None:
+        try:
+            batch = self._reader.read_next_batch()
+        except StopIteration:
+            batch = None
+        except _BROKEN:
+            raise self._failed() from None
+        if batch is None:
+            self._require_end()
+            return None
+        return self._honest.batch(batch)
+
+    def close(self) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.clear()
+            httputil.all_managers.pop(pool, None)
+
+    def _require_end(self) -> None:
+        """The stream ended with its end mark, and the HTTP body ended cleanly right after it (B7)."""
+        try:
+            clean = self._tailed.ended_with(END_OF_STREAM)
+        except _BROKEN:
+            clean = False
+        if not clean:
+            raise self._failed()
+
+    def _described(self, client: HttpClient) -> list[tuple[str, str]]:
+        """Names and types of the query's columns."""
+        answer = self._asked(client, f"DESCRIBE TABLE ({self._query}\n)", "JSONCompact")
+        try:
+            rows = json.loads(answer.read())["data"]
+            return [(str(row[0]), str(row[1])) for row in rows]
+        except (*_BROKEN, ValueError, KeyError, IndexError, TypeError):
+            raise DponeError("DPONE_SOURCE_FAILED", "The source's columns could not be read.") from None
+        finally:
+            answer.close()
+
+    def _asked(self, client: HttpClient, query: str, form: str) -> Any:
+        try:
+            return _once(client, f"{query}\n", form)
+        except ClickHouseError as error:
+            raise _refused(_code(error)) from None
+
+    def _failed(self) -> DponeError:
+        """The stream broke off; the server's error number stands at its end when the server was the one to stop."""
+        try:
+            while len(self._tailed.read(65_536)) == 65_536:
+                pass
+        except _BROKEN:
+            pass
+        found = re.search(rb"Code: (\d+)\. DB::", self._tailed.tail)
+        cause = f"server error {int(found[1])}" if found else "the connection ended too early"
+        return DponeError("DPONE_SOURCE_FAILED", f"The query of the source broke off ({cause}).")
+
+
+class _Pool(urllib3.PoolManager):
+    """The driver's connections: no retry, no redirect; ``asked`` guards against a request being sent again."""
+
+    asked: int | None = None
+
+    def request(self, method: str, url: str, *args: Any, **options: Any) -> urllib3.BaseHTTPResponse:
+        if self.asked is not None:
+            self.asked += 1
+            if self.asked > 1:
+                raise OperationalError("the driver was about to send the request again")
+        options.update(retries=False, redirect=False)
+        return super().request(method, url, *args, **options)
+
+
+def _once(client: HttpClient, query: str, form: str) -> Any:
+    """One request, sent once; the response is not read yet."""
+    pool: Any = client.http
+    pool.asked = 0
+    return client.raw_stream(query, fmt=form)
+
+
+def _pool(endpoint: Endpoint) -> _Pool:
+    return _Pool(
+        num_pools=1,
+        maxsize=1,
+        retries=False,
+        cert_reqs="CERT_REQUIRED" if endpoint.verify else "CERT_NONE",
+        ca_certs=endpoint.ca,
+        socket_options=httputil.core_socket_options,
+    )
+
+
+def _client(endpoint: Endpoint, pool: _Pool) -> HttpClient:
+    try:
+        client = HttpClient(
+            interface="https" if endpoint.secure else "http",
+            host=endpoint.host,
+            port=endpoint.http_port,
+            username=endpoint.user,
+            password=endpoint.password,
+            database=None,
+            compress=False,
+            query_retries=0,
+            connect_timeout=max(1, round(endpoint.connect_timeout)),
+            send_receive_timeout=max(1, round(endpoint.receive_timeout)),
+            client_name="dpone",
+            verify=endpoint.verify,
+            pool_mgr=pool,
+            show_clickhouse_errors=False,
+            autogenerate_session_id=False,
+            autogenerate_query_id=False,
+        )
+    except OperationalError:
+        where = f"{endpoint.host}, HTTP port {endpoint.http_port}"
+        raise DponeError("DPONE_SERVER_UNREACHABLE", f"The ClickHouse server does not answer at {where}.") from None
+    except ClickHouseError as error:
+        raise _refused(_code(error)) from None
+    client.http_retries = 0
+    client.params.update({name: str(value) for name, value in {**pins.READ, **FORMAT}.items()})
+    return client
+
+
+def _refused(code: int | None) -> DponeError:
+    if code is None:
+        return DponeError("DPONE_SOURCE_FAILED", "The server did not answer the source's query.")
+    if code in _AUTHENTICATION:
+        return DponeError("DPONE_SERVER_AUTHENTICATION")
+    if code in _NOT_FOUND:
+        problem = f"The source's query needs a {_NOT_FOUND[code]} that is missing (server error {code})."
+        return DponeError("DPONE_SOURCE_NOT_FOUND", problem)
+    if code in (62, 164):
+        problem = f"The source's query is not one SELECT that only reads (server error {code})."
+        return DponeError("DPONE_SOURCE_INVALID", problem)
+    return DponeError("DPONE_SOURCE_FAILED", f"The server refused the source's query (server error {code}).")
+
+
+def _code(error: ClickHouseError) -> int | None:
+    code = getattr(error, "code", None)
+    return code if type(code) is int else None

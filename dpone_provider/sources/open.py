@@ -1,0 +1,117 @@
+"""A source as a stream of Arrow record batches: read once, counted, closed on every path (P8, B22)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.errors import DponeError
+from dpone_provider.manifest.spec import FileSource, SourceSpec
+from dpone_provider.sources.stream import BatchStream
+from dpone_provider.wire import Effect, Wire
+
+_OPEN: Final = Effect(kind="source_open", what="open the source")
+_READ: Final = Effect(kind="source_read", what="read a batch of the source")
+
+
+class OpenSource:
+    """An open source; a context manager.
+
+    ``rows``, ``bytes``: handed out so far, in rows and in Arrow bytes. ``total_rows``: all rows where that is known
+    before reading (Parquet), else None; for progress only. ``dataset``: a name without secrets.
+    """
+
+    def __init__(self, stream: BatchStream, wire: Wire) -> None:
+        self._stream = stream
+        self._wire = wire
+        self._state = "open"
+        self.rows = 0
+        self.bytes = 0
+
+    def __enter__(self) -> OpenSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._stream.schema
+
+    @property
+    def dataset(self) -> str:
+        return self._stream.dataset
+
+    @property
+    def total_rows(self) -> int | None:
+        return self._stream.total_rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches, once.
+
+        A second call raises ``DponeError`` DPONE_SOURCE_FAILED, not retryable. The iteration raises
+        DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED or DPONE_SOURCE_FAILED; the source is closed then, and at the
+        end.
+        """
+        if self._state != "open":
+            raise DponeError("DPONE_SOURCE_FAILED", "An open source is read only once.", retryable=False)
+        self._state = "read"
+        return self._read()
+
+    def close(self) -> None:
+        """Close files and connections; a query that still runs is cancelled. More than once does no harm."""
+        self._state = "closed"
+        self._stream.close()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        stream, send = self._stream, self._wire.send
+        try:
+            while self._state == "read":
+                batch = send(_READ, stream.read)
+                if batch is None:
+                    if not stream.more:
+                        break
+                    send(_OPEN, stream.advance)
+                elif batch.num_rows:
+                    self.rows += batch.num_rows
+                    self.bytes += batch.nbytes
+                    yield batch
+        finally:
+            self.close()
+
+
+def open_source(
+    spec: SourceSpec, endpoint: Endpoint | None, *, wire: Wire, columns: tuple[tuple[str, str], ...] = ()
+) -> OpenSource:
+    """Open a source for one reading.
+
+    ``endpoint``: the server of a ClickHouse source, None for files. ``columns``: the ``(name, ClickHouse type)`` pairs
+    that the manifest declares; text formats are read as these types. Raises ``DponeError`` DPONE_SOURCE_NOT_FOUND,
+    DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED (first block of text), DPONE_SERVER_UNREACHABLE,
+    DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED.
+    """
+    stream = _stream(spec, endpoint, columns)
+    try:
+        wire.send(_OPEN, stream.advance)
+    except BaseException:
+        stream.close()
+        raise
+    return OpenSource(stream, wire)
+
+
+def _stream(spec: SourceSpec, endpoint: Endpoint | None, columns: tuple[tuple[str, str], ...]) -> BatchStream:
+    if isinstance(spec, FileSource):
+        from dpone_provider.sources.file import FileStream
+
+        return FileStream(spec, columns)
+    if endpoint is None:
+        raise DponeError("DPONE_CONNECTION_INVALID", "A ClickHouse source needs a ClickHouse connection.")
+    from dpone_provider.sources.clickhouse import QueryStream
+
+    return QueryStream(spec, endpoint)

@@ -1,0 +1,1 @@
+"""How values of one Arrow type become values of one ClickHouse type, exactly or not at all."""

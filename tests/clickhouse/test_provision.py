@@ -1,0 +1,68 @@
+"""Provisioning creates once, says when it is done already, and changes nothing that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpone_provider.clickhouse.authority_store import TABLE, ClickHouseReplayQualityStore
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.provision import apply, provision_statements
+from dpone_provider.errors import DponeError
+from dpone_provider.wire import DirectWire
+
+Sql = Callable[..., list[tuple[Any, ...]]]
+pytestmark = pytest.mark.contract("A7")
+
+
+def test_the_statements_are_text_and_literal() -> None:
+    created, table = provision_statements("ops", create_database=True)
+    assert created == "CREATE DATABASE `ops` ENGINE = Atomic"
+    assert table.endswith("ENGINE = KeeperMap('/dpone/ops') PRIMARY KEY target_key")
+    assert provision_statements("ops") == (table,)
+
+
+def test_it_creates_once_and_then_says_so(client: ControlClient, wire: DirectWire, database: str, sql: Sql) -> None:
+    assert apply({"r1": client}, database) == {"r1": "created"}
+    ClickHouseReplayQualityStore({"r1": client}, database).admit()
+    uuid = sql("SELECT uuid FROM system.tables WHERE database = %(d)s", {"d": database})
+    assert apply({"r1": client}, database) == {"r1": "already provisioned"}
+    assert sql("SELECT uuid FROM system.tables WHERE database = %(d)s", {"d": database}) == uuid
+    assert wire.counts["create_table"] == 1
+
+
+def test_it_creates_an_atomic_database_only_when_asked(client: ControlClient, database: str, sql: Sql) -> None:
+    sql(f"DROP DATABASE {database}")
+    with pytest.raises(DponeError, match="does not exist"):
+        apply({"r1": client}, database)
+    assert apply({"r1": client}, database, create_database=True) == {"r1": "created"}
+    assert sql("SELECT engine FROM system.databases WHERE name = %(d)s", {"d": database}) == [("Atomic",)]
+
+
+def test_a_different_table_is_an_error_and_stays(
+    client: ControlClient, wire: DirectWire, database: str, sql: Sql
+) -> None:
+    sql(f"CREATE TABLE {database}.{TABLE} (target_key String) ENGINE = MergeTree ORDER BY target_key")
+    with pytest.raises(DponeError) as caught:
+        apply({"r1": client}, database, create_database=True)
+    assert caught.value.code == "DPONE_REPLAY_AUTHORITY_UNSUPPORTED"
+    assert "the engine MergeTree" in caught.value.message
+    assert wire.counts["create_table"] == 0
+
+
+def test_the_same_table_under_another_path_is_an_error(client: ControlClient, database: str) -> None:
+    apply({"r1": client}, database, path=f"/elsewhere/{database}")
+    with pytest.raises(DponeError, match="another Keeper path"):
+        apply({"r1": client}, database)
+
+
+def test_a_database_that_is_not_atomic_is_refused(
+    client: ControlClient, wire: DirectWire, database: str, sql: Sql
+) -> None:
+    sql(f"CREATE DATABASE {database}_m ENGINE = Memory")
+    with pytest.raises(DponeError, match="the engine Memory, not Atomic"):
+        apply({"r1": client}, f"{database}_m")
+    sql(f"DROP DATABASE {database}_m")
+    assert wire.counts["create_table"] == 0

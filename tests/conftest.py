@@ -1,0 +1,3 @@
+"""Plugins of the whole test suite."""
+
+pytest_plugins = ["tests.contract_report", "tests.sandbox_fixture"]

@@ -1,0 +1,286 @@
+"""The receipt machine: one evaluation, one consumption, in order, by the execution that issued it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import attrs
+import pytest
+
+from dpone_provider.errors import DponeError
+from dpone_provider.quality.gates import Probe, QualityGateFailure
+from dpone_provider.quality.policy import AcceptanceMetricPolicy, GateSpec, QualityPolicy, Tolerance
+from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
+
+POLICY = QualityPolicy(gates=(GateSpec(id="rows", type="row_count_reconciliation", tolerance=Tolerance()),))
+INVALID = "DPONE_QUALITY_GATE_RECEIPT_INVALID"
+MISMATCH = "DPONE_QUALITY_GATE_RECEIPT_MISMATCH"
+REQUIRED = "DPONE_QUALITY_GATE_RECEIPT_REQUIRED"
+
+
+def execution(policy: QualityPolicy = POLICY, run_id: str = "run", load_id: str = "load") -> QualityGateExecution:
+    return QualityGateExecution(policy=policy, run_id=run_id, load_id=load_id)
+
+
+def evaluate(owner: QualityGateExecution, target: int | None = 3, boundary: str = "pre_commit") -> QualityGateReceipt:
+    return owner.evaluate(source=Probe(row_count=3), target=Probe(row_count=target), boundary=boundary)
+
+
+def refused(code: str, call: Callable[[], object]) -> None:
+    with pytest.raises(DponeError) as error:
+        call()
+    assert error.value.code == code
+
+
+@pytest.mark.contract("Q4")
+@pytest.mark.parametrize("boundary", ["pre_commit", "resume_validation", "post_commit"])
+def test_a_receipt_is_consumed_once_in_order(boundary: str) -> None:
+    owner = execution()
+    states = [owner.state]
+    receipt = evaluate(owner, boundary=boundary)
+    states.append(owner.state)
+    owner.accept_payload(receipt, boundary)
+    states.append(owner.state)
+    owner.accept_state(receipt)
+    states.append(owner.state)
+    assert states == ["OPEN", "ISSUED", "PAYLOAD_ACCEPTED", "STATE_ACCEPTED"]
+
+
+@pytest.mark.contract("Q4")
+def test_a_receipt_is_bound_to_policy_run_load_and_boundary() -> None:
+    receipt = evaluate(execution(run_id="r1", load_id="l1"))
+    assert (receipt.run_id, receipt.load_id, receipt.boundary) == ("r1", "l1", "pre_commit")
+    assert receipt.policy_snapshot_id == POLICY.snapshot_id
+    assert receipt.policy_fingerprint == receipt.report.policy_fingerprint == POLICY.policy_fingerprint
+
+
+@pytest.mark.contract("Q4")
+def test_gates_are_evaluated_once() -> None:
+    owner = execution()
+    evaluate(owner)
+    refused(INVALID, lambda: evaluate(owner))
+
+
+@pytest.mark.contract("Q4")
+@pytest.mark.parametrize("boundary", ["", "precommit", None, 1], ids=repr)
+def test_an_unknown_boundary_is_refused_before_the_gates_run(boundary: Any) -> None:
+    owner = execution()
+    refused(INVALID, lambda: evaluate(owner, boundary=boundary))
+    assert owner.state == "OPEN"
+
+
+@pytest.mark.contract("Q4")
+@pytest.mark.parametrize("given", ["post_commit", "resume_validation", "else", None])
+def test_a_wrong_boundary_is_refused(given: Any) -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    refused(MISMATCH, lambda: owner.accept_payload(receipt, given))
+    assert owner.state == "ISSUED"
+
+
+@pytest.mark.contract("Q4")
+def test_a_receipt_is_not_replayed_for_the_payload() -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    owner.accept_payload(receipt, "pre_commit")
+    refused(INVALID, lambda: owner.accept_payload(receipt, "pre_commit"))
+
+
+@pytest.mark.contract("Q4")
+def test_a_receipt_is_not_replayed_for_the_state() -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    owner.accept_payload(receipt, "pre_commit")
+    owner.accept_state(receipt)
+    refused(INVALID, lambda: owner.accept_state(receipt))
+    refused(INVALID, lambda: owner.accept_payload(receipt, "pre_commit"))
+
+
+@pytest.mark.contract("Q4")
+def test_the_state_is_not_accepted_before_the_payload() -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    refused(INVALID, lambda: owner.accept_state(receipt))
+    assert owner.state == "ISSUED"
+
+
+@pytest.mark.contract("Q3", "Q4")
+def test_a_receipt_of_another_execution_of_the_same_load_is_refused() -> None:
+    owner, other = execution(), execution()
+    evaluate(owner)
+    refused(REQUIRED, lambda: owner.accept_payload(evaluate(other), "pre_commit"))
+
+
+@pytest.mark.contract("Q4")
+def test_a_receipt_cannot_open_an_execution_that_evaluated_nothing() -> None:
+    owner = execution()
+    refused(REQUIRED, lambda: owner.accept_payload(evaluate(execution()), "pre_commit"))
+    assert owner.state == "OPEN"
+
+
+@pytest.mark.contract("Q3", "Q4")
+@pytest.mark.parametrize(
+    "other",
+    [
+        QualityPolicy(),
+        QualityPolicy(gates=(attrs.evolve(POLICY.gates[0], severity="warn"),)),
+        attrs.evolve(POLICY, acceptance=AcceptanceMetricPolicy(enabled=True)),
+    ],
+    ids=["empty policy", "other severity", "other acceptance"],
+)
+def test_a_receipt_of_another_policy_is_a_mismatch(other: QualityPolicy) -> None:
+    owner = execution()
+    evaluate(owner)
+    refused(MISMATCH, lambda: owner.accept_payload(evaluate(execution(other)), "pre_commit"))
+
+
+@pytest.mark.contract("Q3")
+def test_a_missing_receipt_is_required() -> None:
+    owner = execution()
+    evaluate(owner)
+    refused(REQUIRED, lambda: owner.accept_payload(None, "pre_commit"))
+    refused(REQUIRED, lambda: owner.accept_state(None))
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize("thing", [{"passed": True}, True, "receipt", object()], ids=["dict", "True", "str", "object"])
+def test_anything_that_is_no_receipt_is_invalid(thing: Any) -> None:
+    owner = execution()
+    evaluate(owner)
+    refused(INVALID, lambda: owner.accept_payload(thing, "pre_commit"))
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize("target", [2, None])
+def test_a_blocking_report_is_never_accepted(target: int | None) -> None:
+    owner = execution()
+    receipt = evaluate(owner, target=target)
+    with pytest.raises(QualityGateFailure) as failure:
+        owner.accept_payload(receipt, "pre_commit")
+    assert failure.value.code == "DPONE_QUALITY_GATES_FAILED"
+    assert failure.value.boundary == "pre_commit"
+    refused(INVALID, lambda: owner.accept_state(receipt))
+
+
+@pytest.mark.contract("Q3")
+def test_a_report_that_was_changed_after_issue_is_refused() -> None:
+    owner = execution()
+    receipt = evaluate(owner, target=2)
+    object.__setattr__(receipt.report, "results", ())
+    refused(MISMATCH, lambda: owner.accept_payload(receipt, "pre_commit"))
+
+
+@pytest.mark.contract("Q7")
+def test_without_a_receipt_an_empty_policy_passes_and_authorizes_nothing() -> None:
+    owner = execution(QualityPolicy())
+    owner.accept_payload(None, "pre_commit")
+    owner.accept_state(None)
+    assert owner.state == "OPEN"
+
+
+def _direct(receipt: QualityGateReceipt, permit: object) -> QualityGateReceipt:
+    return QualityGateReceipt(
+        report=receipt.report,
+        boundary="pre_commit",
+        policy_snapshot_id=receipt.policy_snapshot_id,
+        policy_fingerprint=receipt.policy_fingerprint,
+        run_id="run",
+        load_id="load",
+        permit=permit,
+    )
+
+
+@pytest.mark.contract("Q4")
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda receipt: _direct(receipt, None),
+        lambda receipt: _direct(receipt, object()),
+        lambda receipt: _direct(receipt, receipt._permit),
+        lambda receipt: attrs.evolve(receipt, boundary="post_commit"),
+        lambda receipt: attrs.evolve(receipt),
+        copy.copy,
+        copy.deepcopy,
+        lambda receipt: pickle.loads(pickle.dumps(receipt)),  # noqa: S301
+    ],
+    ids=["direct", "foreign permit", "used permit", "evolve", "evolve alike", "copy", "deepcopy", "pickle"],
+)
+def test_a_receipt_cannot_be_made_by_anyone_else(forge: Any) -> None:
+    receipt = evaluate(execution())
+    refused(INVALID, lambda: forge(receipt))
+
+
+@pytest.mark.contract("Q4")
+def test_a_receipt_cannot_be_replaced_as_a_dataclass() -> None:
+    receipt: Any = evaluate(execution())
+    with pytest.raises(TypeError):
+        dataclasses.replace(receipt, boundary="post_commit")
+
+
+@pytest.mark.contract("Q4")
+def test_a_hollow_receipt_is_refused() -> None:
+    owner = execution()
+    evaluate(owner)
+    refused(MISMATCH, lambda: owner.accept_payload(object.__new__(QualityGateReceipt), "pre_commit"))
+
+
+@pytest.mark.contract("Q4")
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_execution_cannot_be_duplicated(duplicate: Any) -> None:
+    refused(INVALID, lambda: duplicate(execution()))
+
+
+def _pause_at_every_line(frame: FrameType, event: str, _: object) -> Any:
+    """Let another thread run between any two lines of the receipt module: a missing lock shows at once."""
+    if not frame.f_code.co_filename.endswith("receipt.py"):
+        return None
+    if event == "line":
+        time.sleep(0.0002)
+    return _pause_at_every_line
+
+
+def _outcomes(call: Callable[[], object], threads: int = 8) -> list[str]:
+    """Run one call in several threads at once; what each of them got."""
+    start, outcomes = threading.Barrier(threads), []
+
+    def attempt() -> None:
+        start.wait()
+        sys.settrace(_pause_at_every_line)
+        try:
+            call()
+        except DponeError as error:
+            outcomes.append(error.code)
+        else:
+            outcomes.append("accepted")
+
+    workers = [threading.Thread(target=attempt) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sorted(outcomes)
+
+
+@pytest.mark.contract("Q4")
+@pytest.mark.parametrize("step", ["evaluate", "payload", "state"])
+def test_of_threads_that_take_one_step_at_once_exactly_one_succeeds(step: str) -> None:
+    for _ in range(3):
+        owner = execution()
+        if step == "evaluate":
+            outcomes = _outcomes(lambda owner=owner: evaluate(owner))
+        else:
+            receipt = evaluate(owner)
+            if step == "state":
+                owner.accept_payload(receipt, "pre_commit")
+                outcomes = _outcomes(lambda owner=owner, receipt=receipt: owner.accept_state(receipt))
+            else:
+                outcomes = _outcomes(lambda owner=owner, receipt=receipt: owner.accept_payload(receipt, "pre_commit"))
+        assert outcomes == [INVALID] * 7 + ["accepted"]
