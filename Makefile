@@ -16,7 +16,7 @@ demo: setup
 	@$(BIN)/dpone demo
 
 test: setup
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --contract-report $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --contract-report $(ARGS)
 
 test-slow: setup
 	$(BIN)/pytest -n 2 -m slow $(ARGS)

@@ -132,7 +132,8 @@ class Bench:
         """Names of private tables."""
         found = ask(
             self.sandbox,
-            f"SELECT name FROM system.tables WHERE database = '{self.database}' AND name LIKE '%\\_\\_dpone\\_%' ORDER BY name",
+            f"SELECT name FROM system.tables WHERE database = '{self.database}' AND position(name, '__dpone_') > 0 "
+            "ORDER BY name",
         )
         return [row[0] for row in found]
 

@@ -5,26 +5,23 @@ Arrow record batches as ONE chunked ``INSERT … FORMAT ArrowStream`` request, w
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import urllib3
-from clickhouse_connect.driver import httputil
-from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.httpclient import HttpClient
 
 from dpone_provider.clickhouse import pins, quote
 from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.http import Pool, code_of, open_client, pooled
 from dpone_provider.errors import DponeError
 from dpone_provider.wire import Effect, StatementFailed, Wire
 
-AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
 CHUNK = 1 << 20
 """Largest piece handed to the socket at once; smaller pieces are gathered up to it."""
-logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # its warnings carry server text
 
 
 def insert_stream(
@@ -56,16 +53,12 @@ def insert_stream(
     request = {**pins.INSERT, **(settings or {}), **({"query_id": query_id} if query_id else {})}
 
     def call() -> None:
-        pool = _pool(endpoint)
-        try:
-            client = _client(endpoint, pool)
+        with pooled(endpoint, _Answered) as pool:
+            client = open_client(endpoint, pool)
             _pin(client, request)
-            pool.body = body
+            pool.guard()
             _insert(client, target, body)
             _acknowledged(pool.answer, query_id)
-        finally:
-            pool.clear()
-            httputil.all_managers.pop(pool, None)
 
     wire.send(Effect(kind="insert", what="insert into the generation", replica=replica), call)
 
@@ -150,61 +143,14 @@ class _Sink:
             self._parts.append(self.rest())
 
 
-class _Pool(urllib3.PoolManager):
-    """The driver's connection pool: no retries, no redirects, and the answer to our body is kept to be looked at."""
+class _Answered(Pool):
+    """Keeps the answer to the guarded request, to be looked at."""
 
-    body: _Body | None = None
     answer: urllib3.BaseHTTPResponse | None = None
 
     def request(self, method: str, url: str, *args: Any, **options: Any) -> urllib3.BaseHTTPResponse:
-        options["retries"] = False
-        response = super().request(method, url, *args, **options)
-        if self.body is not None and options.get("body") is self.body:
-            self.answer = response
-        return response
-
-
-def _pool(endpoint: Endpoint) -> _Pool:
-    return _Pool(
-        num_pools=1,
-        maxsize=1,
-        retries=False,
-        cert_reqs="CERT_REQUIRED" if endpoint.verify else "CERT_NONE",
-        ca_certs=endpoint.ca,
-        socket_options=httputil.core_socket_options,
-    )
-
-
-def _client(endpoint: Endpoint, pool: _Pool) -> HttpClient:
-    try:
-        return HttpClient(
-            interface="https" if endpoint.secure else "http",
-            host=endpoint.host,
-            port=endpoint.http_port,
-            username=endpoint.user,
-            password=endpoint.password,
-            database=None,
-            compress=False,
-            query_retries=0,
-            connect_timeout=max(1, round(endpoint.connect_timeout)),
-            send_receive_timeout=max(1, round(endpoint.receive_timeout)),
-            client_name="dpone",
-            verify=endpoint.verify,
-            pool_mgr=pool,
-            show_clickhouse_errors=False,
-            autogenerate_session_id=False,
-            autogenerate_query_id=False,
-        )
-    except OperationalError as error:
-        if not isinstance(error.__cause__, urllib3.exceptions.HTTPError):
-            raise StatementFailed(_code(error), "no clean answer to the handshake") from None
-        where = f"{endpoint.host}, HTTP port {endpoint.http_port}"
-        raise DponeError("DPONE_SERVER_UNREACHABLE", f"The ClickHouse server does not answer at {where}.") from None
-    except ClickHouseError as error:
-        code = _code(error)
-        if code in AUTHENTICATION_CODES:
-            raise DponeError("DPONE_SERVER_AUTHENTICATION") from None
-        raise StatementFailed(code) from None
+        self.answer = super().request(method, url, *args, **options)
+        return self.answer
 
 
 def _pin(client: HttpClient, settings: pins.Settings) -> None:
@@ -220,7 +166,7 @@ def _insert(client: HttpClient, target: str, body: _Body) -> None:
     except _Stopped:
         pass
     except ClickHouseError as error:
-        raise StatementFailed(_code(error), "no clean answer") from None
+        raise StatementFailed(code_of(error), "no clean answer") from None
     if body.failure is None:
         raise StatementFailed(None, "the body was about to be sent again")
     raise body.failure
@@ -241,8 +187,3 @@ def _acknowledged(answer: urllib3.BaseHTTPResponse | None, query_id: str | None)
 
 def _parameter(value: bool | int | float | str) -> str:
     return str(int(value)) if type(value) is bool else str(value)
-
-
-def _code(error: ClickHouseError) -> int | None:
-    code = getattr(error, "code", None)
-    return code if type(code) is int else None

@@ -20,7 +20,7 @@ def admit_target(client: ControlClient, target: TableRef) -> TableState | None:
         state = table_state(client, target.database, target.name) if engine is not None else None
         policies = row_policies(client, target.database, target.name) if state is not None else 0
     except StatementFailed as failed:
-        raise _unreadable(failed) from None
+        raise unreadable(failed, "the target") from None
     if engine is None:
         raise _unsupported(f"Database {target.database} does not exist or is not visible", "Create it first, Atomic.")
     if engine != "Atomic":
@@ -55,7 +55,8 @@ def _unsupported(problem: str, remedy: str) -> DponeError:
     return DponeError("DPONE_TARGET_UNSUPPORTED", f"{problem}.", remedy=remedy, target_commit="not_started")
 
 
-def _unreadable(failed: StatementFailed) -> DponeError:
+def unreadable(failed: StatementFailed, what: str) -> DponeError:
+    """The error of an admission that got no clean answer. ``what`` was being admitted."""
     if failed.code is None:
-        return DponeError("DPONE_SERVER_UNREACHABLE", "The server stopped answering while the target was admitted.")
+        return DponeError("DPONE_SERVER_UNREACHABLE", f"The server stopped answering while {what} was admitted.")
     return DponeError("DPONE_SERVER_REFUSED", f"The catalog could not be read (server error {failed.code}).")

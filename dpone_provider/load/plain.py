@@ -30,8 +30,8 @@ class Published:
 class PlainRefresh:
     """One run of a plain staged refresh on one replica.
 
-    The private name is used by this run alone (epoch 0 in trash form), so that no other run's table can be switched
-    or dropped by it.
+    The private name is used by this run alone, so that no other run's table can be switched or dropped by it. It is no
+    trash name: what stands under it gets one before it is dropped, so that a late switch of this name finds nothing.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PlainRefresh:
         self._check_cancelled = check_cancelled
         self._keep_previous = keep_previous
         self._order = StagingOrder(
-            name=operation.trash(0, new_id()),
+            name=operation.alone(new_id()),
             uuid=new_uuid(),
             mark=operation.mark(0),
             load_id=new_id(),

@@ -24,11 +24,12 @@ from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest, plan_requests
 from dpone_provider.quality.gates import Probe, QualityGateFailure
+from dpone_provider.quality.metric_request import UNAVAILABLE, unobserved
 from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.replay.identity import authored_comment
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sources.fit import Fit, derive_columns, plan_fit
-from dpone_provider.sources.observe import SourceObserver
+from dpone_provider.sources.observe import SourceObserver, Unavailable
 from dpone_provider.sources.open import OpenSource, open_source
 from dpone_provider.wire import StatementFailed, Wire
 
@@ -58,6 +59,8 @@ class ArrowStager:
     def __init__(self, room: StagingRoom) -> None:
         self._room = room
         self.rows_read = 0
+        live = room.live
+        self._live = tuple((column.name, column.type) for column in live.columns) if live is not None else None
 
     def stage(self, order: StagingOrder) -> StagedProof:
         """Stage one generation and prove it.
@@ -65,7 +68,8 @@ class ArrowStager:
         Raises ``DponeError``; see the boundary ``pre_commit`` of ``docs/errors.md``.
         """
         room, spec = self._room, self._room.spec
-        with open_source(spec.source, room.source, wire=room.wire, columns=spec.sink.columns) as source:
+        known = {**dict(self._live or ()), **dict(spec.sink.columns)}  # text formats are parsed as these types
+        with open_source(spec.source, room.source, wire=room.wire, columns=tuple(known.items())) as source:
             columns = self._columns(source.schema)
             fit = plan_fit(source.schema, columns)
             names = tuple(name for name, _ in columns)
@@ -83,11 +87,10 @@ class ArrowStager:
         return {request.side: request for request in planned}
 
     def _columns(self, schema: pa.Schema) -> Columns:
-        room, sink = self._room, self._room.spec.sink
+        sink = self._room.spec.sink
         plain = frozenset(item for item in sink.design.order_by if item.isidentifier())
         derived = derive_columns(schema, required=plain)
-        live = tuple((column.name, column.type) for column in room.live.columns) if room.live is not None else None
-        columns = resolve_columns(derived=derived, explicit=sink.columns, live=live)
+        columns = resolve_columns(derived=derived, explicit=sink.columns, live=self._live)
         require_key_columns(sink.design.order_by, columns)
         return columns
 
@@ -167,7 +170,7 @@ class ArrowStager:
         report = self._gate(order, source.rows, counted.row_count)
         recorder = AcceptanceMetricsRecorder(requests.values())
         for request in recorder.open_requests:
-            recorder.record(request.side, _answer(request, observer if request.side == "source" else counted))
+            _record(recorder, request, observer if request.side == "source" else counted)
         return StagedProof(
             rows=source.rows,
             source_probe={"row_count": source.rows, "typed_hash": None},
@@ -206,12 +209,24 @@ def _observer(request: MetricRequest | None, fit: Fit) -> SourceObserver:
     return SourceObserver(fit.wire_schema, null_columns=nulls, distinct_columns=distinct)
 
 
-def _answer(request: MetricRequest, counted: StagedMetrics | SourceObserver) -> dict[str, Any]:
-    return {
-        "row_count": counted.row_count if request.row_count else None,
-        "null_counts": dict(counted.null_counts),
-        "distinct_counts": dict(counted.distinct_counts),
-    }
+def _record(
+    recorder: AcceptanceMetricsRecorder, request: MetricRequest, counted: StagedMetrics | SourceObserver
+) -> None:
+    """Record one side. A count that was not made leaves the whole side unobserved: refused when required (X5)."""
+    for name, count in counted.distinct_counts:
+        if isinstance(count, Unavailable):
+            if request.required:
+                raise unobserved(request.side, UNAVAILABLE[request.side], f"Column {name}: {count.reason}.")
+            recorder.unavailable(request.side)
+            return
+    recorder.record(
+        request.side,
+        {
+            "row_count": counted.row_count if request.row_count else None,
+            "null_counts": dict(counted.null_counts),
+            "distinct_counts": dict(counted.distinct_counts),
+        },
+    )
 
 
 def _effective_plan(spec: LoadSpec, schema: pa.Schema, fit: Fit) -> dict[str, Any]:

@@ -32,18 +32,22 @@ FILE_OPTIONS: dict[str, dict[str, str]] = {
         "true_values": "strings",
         "false_values": "strings",
         "timestamp_formats": "strings",
+        "header": "flag",
+        "block_size": "size",
     },
-    "jsonl": {"newlines_in_values": "flag"},
-    "parquet": {},
-    "arrow": {},
+    "jsonl": {"newlines_in_values": "flag", "block_size": "size"},
+    "parquet": {"columns": "strings", "batch_rows": "size"},
+    "arrow": {"columns": "strings", "batch_rows": "size"},
 }
 _EXPECTED = {
     "character": "one character",
     "flag": "true or false",
     "integer": "an integer from 0 to 1000000",
+    "size": "an integer from 1 to 1073741824",
     "string": "a string",
     "strings": "a list of strings",
 }
+_BOUNDS = {"integer": (0, 1_000_000), "size": (1, 1 << 30)}
 _CREDENTIALS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*@")
 _UNSTAGED = {"pre_sql": "hooks are not available yet", "post_sql": "hooks are not available yet"}
 
@@ -119,8 +123,9 @@ def _option(node: Node, kind: str) -> Any:
     value = node.value if isinstance(node, Scalar) else None
     if kind == "flag":
         return value if type(value) is bool else None
-    if kind == "integer":
-        return value if type(value) is int and 0 <= value <= 1_000_000 else None
+    if kind in _BOUNDS:
+        least, most = _BOUNDS[kind]
+        return value if type(value) is int and least <= value <= most else None
     return value if isinstance(value, str) and value and (kind == "string" or len(value) == 1) else None
 
 

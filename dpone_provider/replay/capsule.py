@@ -145,6 +145,10 @@ class QualityReplayCapsule:
             }
         )
 
+    def largest(self) -> str:
+        """The longest text, as a JSON string, that any completion of this capsule can have."""
+        return max((worst.encode() for worst in self._worst_cases()), key=lambda text: len(canonical.encode(text)))
+
     def pending(self, authority_version: int) -> QualityReplayCapsule:
         """TARGET_PENDING, v2 only. Raises ``CapsuleError`` ``…_INVALID`` when that may not follow."""
         return self._next("TARGET_PENDING", authority_version, {})

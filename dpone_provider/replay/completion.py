@@ -50,8 +50,7 @@ def seal(me: Claimant, policy: QualityPolicy, proof: StagedProof, load_id: str) 
             "staged_rows": proof.rows,
         },
     }
-    capsule = QualityReplayCapsule.sealed(core)
-    return capsule
+    return QualityReplayCapsule.sealed(core)
 
 
 @attrs.frozen(kw_only=True)
@@ -93,6 +92,8 @@ def check_stored(found: Found, me: Claimant, policy: QualityPolicy) -> Proof:
         (binding["target_key"], me.operation.target.key),
         (binding["operation_id"], me.operation.operation_id),
         (binding["inventory_digest"], inventory_digest(me.replicas)),
+        (binding["plan_digest"], canonical.digest(core["effective_plan"])),
+        (binding["staged_rows"], core["target_probe"]["row_count"]),
         (binding["desired"]["uuid"], record.generation),
         (capsule.state, "PREPARED" if record.phase == "COMMITTED" else "COMPLETE"),
     )

@@ -96,6 +96,10 @@ class Operation:
         """The name under which an epoch stages or fences a generation."""
         return f"{self.private_prefix}{epoch}"
 
+    def alone(self, token: str) -> str:
+        """The name of a staging without the authority (``token``: 32 hex), used by one run alone; its epoch is 0."""
+        return f"{self.private_prefix}0p{token}"
+
     def trash(self, epoch: int, token: str) -> str:
         """A name that nobody else ever uses (``token``.
 
@@ -105,7 +109,7 @@ class Operation:
 
     def epoch_of(self, name: str) -> int | None:
         """The epoch in a private name, None when the name is not of this operation."""
-        match = re.fullmatch(re.escape(self.private_prefix) + r"(\d{1,18})(?:x[0-9a-f]{32})?", name)
+        match = re.fullmatch(re.escape(self.private_prefix) + r"(\d{1,18})(?:[px][0-9a-f]{32})?", name)
         return int(match.group(1)) if match else None
 
     def is_trash(self, name: str) -> bool:

@@ -123,6 +123,19 @@ class AuthorityRecord:
             "history": [attrs.asdict(item) for item in self.history],
         }
 
+    def reserve(self, capsule: str) -> None:
+        """Check that every later record of this operation fits, with its largest ``capsule``. Raises like ``row``."""
+        most, token = canonical.MAX_INTEGER, "f" * 32
+        entry = HistoryEntry(
+            version=most, write_id=token, operation_id=self.operation.operation_id, phase="DISPATCHING", epoch=most,
+            attempt=most, at=most, source_reads=most, rows=most, publications=most,
+        )  # fmt: skip
+        attrs.evolve(
+            self, phase="DISPATCHING", epoch=most, owner=token, claimed_at=most, refreshed_at=most, capsule=capsule,
+            candidates=dict.fromkeys(self.candidates, self.operation.candidate(most)), write_id=token,
+            history=(entry,) * MAX_HISTORY,
+        ).row()  # fmt: skip
+
     def row(self, *, key: str | None = None) -> StoredRow:
         """The columns of the row that holds this record. ``key``: another key (an archive's)."""
         text = canonical.encode(self.payload())

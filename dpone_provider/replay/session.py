@@ -13,7 +13,7 @@ import attrs
 from dpone_provider.errors import DponeError, TargetCommit
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.replay import publication as do
-from dpone_provider.replay.capsule import QualityReplayCapsule
+from dpone_provider.replay.capsule import CapsuleError, QualityReplayCapsule
 from dpone_provider.replay.claim import Claimant
 from dpone_provider.replay.cleanup import Cleaned, Cleaner
 from dpone_provider.replay.completion import Proof, ProofRefused, check_stored, replay_result, seal
@@ -106,8 +106,9 @@ class QualityReplaySession:
         except StatementFailed as failed:
             raise self._unanswered() from failed
         except BaseException as error:
-            if self.tenure.unsealed:
-                self._abandon()
+            fenced = self._abandon() if self.tenure.unsealed else None
+            if fenced is not None and isinstance(error, DponeError):
+                raise fenced from error
             if isinstance(error, DponeError) and error.target_commit is None:
                 error.target_commit = self.target_commit
             raise
@@ -120,7 +121,10 @@ class QualityReplaySession:
             return known
         known["quality_state"] = record.phase
         if record.capsule is not None:
-            core = QualityReplayCapsule.parse(record.capsule).core
+            try:
+                core = QualityReplayCapsule.parse(record.capsule).core
+            except CapsuleError:  # it cannot be read: nothing of it is claimed
+                return known
             known |= {"original_run_id": core["run_id"], "original_load_id": core["load_id"]}
         return known
 
@@ -203,13 +207,16 @@ class QualityReplaySession:
             raise LookupError("nothing is staged")
         capsule = seal(self._me, self._policy, self._staged, self._order.load_id)
         self._ports.notify("seal", {"core_digest": capsule.core_digest})
-        self.tenure.change(
+        sealed = attrs.evolve(
+            self.tenure.record,
             phase="PREPARED",
             generation=self._order.uuid,
             predecessor=predecessor,
             candidates=dict.fromkeys(self._me.replicas, self._order.name),
             capsule=capsule.encode(),
         )
+        sealed.reserve(capsule.largest())
+        self.tenure.write(sealed)
 
     def _restart(self) -> None:
         """The sealed generation is gone and was never sent: start again under this attempt's own epoch."""
@@ -217,16 +224,19 @@ class QualityReplaySession:
         self._inherited = False
         self._progress = do.Progress()
 
-    def _abandon(self) -> None:
-        """Drop the own staging and give the slot back as REJECTED.
+    def _abandon(self) -> Fenced | None:
+        """Drop the own staging and give the slot back as REJECTED; what it learns when a newer attempt has it.
 
         What cannot be done now is swept by the next attempt.
         """
         self._drop_staging()
         try:
             self.tenure.change(final=True, phase="REJECTED", owner="")
+        except Fenced as fenced:
+            return fenced
         except (DponeError, StatementFailed):
             self._ports.notify("reject_unconfirmed", {})
+        return None
 
     def _drop_staging(self) -> None:
         if self._order is None:
@@ -241,8 +251,8 @@ class QualityReplaySession:
     def _unanswered(self) -> DponeError:
         """A read got no answer; nothing became uncertain by it."""
         if self.tenure.unsealed:
-            self._abandon()
-            return DponeError("DPONE_STAGING_FAILED", "The server stopped answering.", target_commit="not_started")
+            lost = DponeError("DPONE_STAGING_FAILED", "The server stopped answering.", target_commit="not_started")
+            return self._abandon() or lost
         error = Uncertain("The server did not answer a read.")
         error.target_commit = self.target_commit
         return error
@@ -328,12 +338,15 @@ class QualityReplaySession:
         )
 
     def _clean(self, record: AuthorityRecord) -> Cleaned:
-        """Drop the predecessor and own leftovers; a failure is recorded and tried again by a replay."""
+        """Drop the predecessor and own leftovers; a failure is recorded and tried again by a replay.
+
+        A fence of this attempt whose answer was lost may have moved the predecessor one epoch above its own.
+        """
         cleaned = Cleaned()
         for replica in record.replicas:
             predecessor = (record.predecessor[replica],)
             keep, also = (predecessor, ()) if self._keep_previous else ((), predecessor)
-            cleaned += self._cleaner.clean(replica, below=record.epoch + 1, keep=(record.generation, *keep), also=also)
+            cleaned += self._cleaner.clean(replica, below=record.epoch + 2, keep=(record.generation, *keep), also=also)
         return cleaned
 
 

@@ -53,9 +53,12 @@ class Tenure:
 
     @property
     def unsealed(self) -> bool:
-        """Whether the slot is ours and nothing is sealed: a staging may be dropped and the slot given back."""
+        """Whether the slot is ours, nothing is sealed and no write of ours is under way: a staging may be dropped and
+        the slot given back.
+        """
         record = self.found.record
-        return record is not None and record.owner == self._me.owner and record.phase == "CLAIMED"
+        ours = record is not None and record.owner == self._me.owner and record.phase == "CLAIMED"
+        return ours and self.found.version > self._slot.sent_on
 
     def claim(self) -> None:
         """Take the slot, or raise why not. Every replica must read the claim back."""

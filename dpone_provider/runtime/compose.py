@@ -18,7 +18,7 @@ from dpone_provider.clickhouse.catalog import ClickHouseCatalog, TableState
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
-from dpone_provider.load.admission import admit_target
+from dpone_provider.load.admission import admit_target, unreadable
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
@@ -26,7 +26,7 @@ from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
 from dpone_provider.replay.identity import Operation, Target
 from dpone_provider.replay.session import Ports, QualityReplaySession
 from dpone_provider.runtime.connections import Connections
-from dpone_provider.wire import DirectWire, Wire
+from dpone_provider.wire import DirectWire, StatementFailed, Wire
 
 REPLICA = "single"
 Notify = Callable[[str, dict[str, Any]], None]
@@ -71,9 +71,12 @@ class Composition:
     publisher: ClickHousePublisher
 
     def session(self) -> QualityReplaySession:
-        """A session of the durable route, its authority admitted (A1)."""
+        """A session of the durable route, its authority admitted (A1). Raises ``DponeError``."""
         store = ClickHouseReplayQualityStore({REPLICA: self.control}, self.sink.authority_database or self.database)
-        store.admit()
+        try:
+            store.admit()
+        except StatementFailed as failed:
+            raise unreadable(failed, "the authority") from None
         claimant = Claimant(
             operation=self.operation,
             admission_digest=admission_digest(self.spec),

@@ -13,18 +13,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 import urllib3
-from clickhouse_connect.driver import httputil
-from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.httpclient import HttpClient
 
 from dpone_provider.clickhouse import pins, quote
 from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.http import AUTHENTICATION_CODES, Pool, close_pool, code_of, open_client, open_pool
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import ClickHouseSource
 from dpone_provider.quality.metric_request import query_dataset
 from dpone_provider.sources.honest import Honest
 from dpone_provider.sources.options import checked_options
 from dpone_provider.sources.tail import END_OF_STREAM, TailedStream
+from dpone_provider.wire import StatementFailed
 
 FORMAT: Final[pins.Settings] = {
     "output_format_arrow_string_as_string": 1,
@@ -37,8 +38,8 @@ FORMAT: Final[pins.Settings] = {
     "send_progress_in_http_headers": 0,
     "wait_end_of_query": 0,
 }
-_AUTHENTICATION = frozenset({192, 193, 194, 516})
 _NOT_FOUND = {60: "table", 81: "database", 47: "column", 46: "function", 497: "grant"}
+_LAST = 1 << 17
 _BROKEN = (urllib3.exceptions.HTTPError, OSError, pa.ArrowException)
 
 
@@ -57,7 +58,7 @@ class QueryStream:
             self.dataset = query_dataset(spec.query or "")
             self._query = spec.query or ""
         self._endpoint = endpoint
-        self._pool: _Pool | None = None
+        self._pool: Pool | None = None
         self._response: Any = None
         self._opened = False
 
@@ -68,15 +69,15 @@ class QueryStream:
     def advance(self) -> None:
         """Ask for the columns, then start the query."""
         self._opened = True
-        self._pool = _pool(self._endpoint)
-        client = _client(self._endpoint, self._pool)
+        self._pool = open_pool(self._endpoint, Pool)
+        client = self._client(self._pool)
         described = self._described(client)
         self._response = self._asked(client, self._query, "ArrowStream")
         self._tailed = TailedStream(self._response)
         try:
             self._reader = pa.ipc.open_stream(self._tailed)
-        except _BROKEN:
-            raise self._failed() from None
+        except _BROKEN as error:
+            raise self._failed(error) from None
         self._honest = Honest(self._reader.schema, described)
         self.schema = self._honest.schema
 
@@ -85,8 +86,8 @@ class QueryStream:
             batch = self._reader.read_next_batch()
         except StopIteration:
             batch = None
-        except _BROKEN:
-            raise self._failed() from None
+        except _BROKEN as error:
+            raise self._failed(error) from None
         if batch is None:
             self._require_end()
             return None
@@ -98,17 +99,24 @@ class QueryStream:
             response.close()
         pool, self._pool = self._pool, None
         if pool is not None:
-            pool.clear()
-            httputil.all_managers.pop(pool, None)
+            close_pool(pool)
+
+    def _client(self, pool: Pool) -> HttpClient:
+        try:
+            client = open_client(self._endpoint, pool)
+        except StatementFailed as failed:
+            raise _refused(failed.code) from None
+        client.params.update({name: str(value) for name, value in {**pins.READ, **FORMAT}.items()})
+        return client
 
     def _require_end(self) -> None:
         """The stream ended with its end mark, and the HTTP body ended cleanly right after it (B7)."""
         try:
-            clean = self._tailed.ended_with(END_OF_STREAM)
-        except _BROKEN:
-            clean = False
+            clean, error = self._tailed.ended_with(END_OF_STREAM), None
+        except _BROKEN as broken:
+            clean, error = False, broken
         if not clean:
-            raise self._failed()
+            raise self._failed(error)
 
     def _described(self, client: HttpClient) -> list[tuple[str, str]]:
         """Names and types of the query's columns."""
@@ -125,86 +133,41 @@ class QueryStream:
         try:
             return _once(client, f"{query}\n", form)
         except ClickHouseError as error:
-            raise _refused(_code(error)) from None
+            raise _refused(code_of(error)) from None
 
-    def _failed(self) -> DponeError:
+    def _failed(self, error: BaseException | None) -> DponeError:
         """The stream broke off; the server's error number stands at its end when the server was the one to stop."""
+        last = self._tailed.tail + _partial(error)
         try:
-            while len(self._tailed.read(65_536)) == 65_536:
-                pass
-        except _BROKEN:
-            pass
-        found = re.search(rb"Code: (\d+)\. DB::", self._tailed.tail)
+            while len(last) < _LAST and (more := self._tailed.read(1024)):
+                last += more
+        except _BROKEN as broken:
+            last += _partial(broken)
+        found = re.search(rb"Code: (\d+)\. DB::", last)
         cause = f"server error {int(found[1])}" if found else "the connection ended too early"
         return DponeError("DPONE_SOURCE_FAILED", f"The query of the source broke off ({cause}).")
 
 
-class _Pool(urllib3.PoolManager):
-    """The driver's connections: no retry, no redirect; ``asked`` guards against a request being sent again."""
-
-    asked: int | None = None
-
-    def request(self, method: str, url: str, *args: Any, **options: Any) -> urllib3.BaseHTTPResponse:
-        if self.asked is not None:
-            self.asked += 1
-            if self.asked > 1:
-                raise OperationalError("the driver was about to send the request again")
-        options.update(retries=False, redirect=False)
-        return super().request(method, url, *args, **options)
+def _partial(error: BaseException | None) -> bytes:
+    """What a broken HTTP body still gave, as ``http.client`` keeps it in its error."""
+    for item in getattr(error, "args", ()):
+        partial = getattr(item, "partial", None)
+        if isinstance(partial, bytes):
+            return partial[-_LAST:]
+    return b""
 
 
 def _once(client: HttpClient, query: str, form: str) -> Any:
     """One request, sent once; the response is not read yet."""
     pool: Any = client.http
-    pool.asked = 0
+    pool.guard()
     return client.raw_stream(query, fmt=form)
-
-
-def _pool(endpoint: Endpoint) -> _Pool:
-    return _Pool(
-        num_pools=1,
-        maxsize=1,
-        retries=False,
-        cert_reqs="CERT_REQUIRED" if endpoint.verify else "CERT_NONE",
-        ca_certs=endpoint.ca,
-        socket_options=httputil.core_socket_options,
-    )
-
-
-def _client(endpoint: Endpoint, pool: _Pool) -> HttpClient:
-    try:
-        client = HttpClient(
-            interface="https" if endpoint.secure else "http",
-            host=endpoint.host,
-            port=endpoint.http_port,
-            username=endpoint.user,
-            password=endpoint.password,
-            database=None,
-            compress=False,
-            query_retries=0,
-            connect_timeout=max(1, round(endpoint.connect_timeout)),
-            send_receive_timeout=max(1, round(endpoint.receive_timeout)),
-            client_name="dpone",
-            verify=endpoint.verify,
-            pool_mgr=pool,
-            show_clickhouse_errors=False,
-            autogenerate_session_id=False,
-            autogenerate_query_id=False,
-        )
-    except OperationalError:
-        where = f"{endpoint.host}, HTTP port {endpoint.http_port}"
-        raise DponeError("DPONE_SERVER_UNREACHABLE", f"The ClickHouse server does not answer at {where}.") from None
-    except ClickHouseError as error:
-        raise _refused(_code(error)) from None
-    client.http_retries = 0
-    client.params.update({name: str(value) for name, value in {**pins.READ, **FORMAT}.items()})
-    return client
 
 
 def _refused(code: int | None) -> DponeError:
     if code is None:
         return DponeError("DPONE_SOURCE_FAILED", "The server did not answer the source's query.")
-    if code in _AUTHENTICATION:
+    if code in AUTHENTICATION_CODES:
         return DponeError("DPONE_SERVER_AUTHENTICATION")
     if code in _NOT_FOUND:
         problem = f"The source's query needs a {_NOT_FOUND[code]} that is missing (server error {code})."
@@ -213,8 +176,3 @@ def _refused(code: int | None) -> DponeError:
         problem = f"The source's query is not one SELECT that only reads (server error {code})."
         return DponeError("DPONE_SOURCE_INVALID", problem)
     return DponeError("DPONE_SOURCE_FAILED", f"The server refused the source's query (server error {code}).")
-
-
-def _code(error: ClickHouseError) -> int | None:
-    code = getattr(error, "code", None)
-    return code if type(code) is int else None

@@ -81,7 +81,8 @@ class _Words:
 
     def add(self, array: pa.Array) -> bool:
         values = array.drop_null() if array.null_count else array
-        words = (values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values.view(self._word)).to_numpy()
+        plain = values.cast(pa.uint8()) if pa.types.is_boolean(values.type) else values.view(self._word)
+        words = np.from_dlpack(plain)  # to_numpy would import pandas where it is installed: 0.15 CPU-seconds
         while len(words):
             free = self._places - self._filled
             if free > 0:

@@ -8,8 +8,8 @@ from typing import Any
 
 from dpone_provider.errors import DponeError
 
-BLOCK_SIZE = 4 << 20
-"""Bytes of CSV or JSON text parsed at once; about 40,000 rows of twenty columns."""
+BLOCK_SIZE = 1 << 20
+"""Bytes of CSV or JSON text parsed at once. Arrow reads up to 32 blocks ahead, so memory is about 40 of them."""
 BATCH_ROWS = 65_536
 
 Check = Callable[[Any], bool]

@@ -31,7 +31,7 @@ class TailedStream:
 
     def ended_with(self, mark: bytes) -> bool:
         """Whether the stream is over and its last bytes are the mark."""
-        return self.tail.endswith(mark) and not self._stream.read(1)
+        return self.tail.endswith(mark) and not self.read(1)
 
     def readable(self) -> bool:
         """Part of the file interface."""

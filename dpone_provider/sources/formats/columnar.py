@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpone_provider.errors import DponeError
-from dpone_provider.sources.formats.reader import Reading, bare, damaged, invalid
+from dpone_provider.sources.formats.reader import Reading, bare, damaged, invalid, unopened
 from dpone_provider.sources.locate import FileRef
 from dpone_provider.sources.options import BATCH_ROWS
 from dpone_provider.sources.tail import END_OF_STREAM, TailedStream
@@ -139,8 +139,8 @@ def _wanted(file: FileRef, schema: pa.Schema, reading: Reading) -> frozenset[str
 
 
 def _explained(file: FileRef, error: BaseException, form: str) -> DponeError:
-    if isinstance(error, FileNotFoundError):
-        return DponeError("DPONE_SOURCE_NOT_FOUND", f"The source {file.name} does not exist.")
+    if gone := unopened(file, error):
+        return gone
     if isinstance(error, pa.ArrowNotImplementedError):
         return invalid(file, f" uses a part of {form} that this version cannot read")
     return invalid(file, f" is not a complete {form} file", "Write or transfer the file again.")

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from dpone_provider.errors import DponeError
-from dpone_provider.sources.formats.reader import Reading, bare, damaged, invalid, refused
+from dpone_provider.sources.formats.reader import Reading, bare, damaged, invalid, refused, unopened
 from dpone_provider.sources.formats.text_types import carried, guessed_floats, refuse_rounded, text_type
 from dpone_provider.sources.locate import FileRef
 from dpone_provider.sources.options import BLOCK_SIZE
@@ -94,8 +94,8 @@ class CsvReader:
             return invalid(file, problem, "Correct the quote, or raise source.options.block_size.")
         if "Empty CSV" in text:
             return invalid(file, " is empty: it has not even a header", "Write the header at least.")
-        if isinstance(error, FileNotFoundError):
-            return DponeError("DPONE_SOURCE_NOT_FOUND", f"The source {file.name} does not exist.")
+        if gone := unopened(file, error):
+            return gone
         if isinstance(error, (UnicodeError, pa.ArrowInvalid)) and "compress" not in text:
             return invalid(file, " cannot be read as CSV", "Look at its encoding, delimiter and quotes.")
         return damaged(file)

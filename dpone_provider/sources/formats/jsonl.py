@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from dpone_provider.errors import DponeError
-from dpone_provider.sources.formats.reader import DECLARE, Reading, bare, damaged, invalid, refused
+from dpone_provider.sources.formats.reader import DECLARE, Reading, bare, damaged, invalid, refused, unopened
 from dpone_provider.sources.formats.text_types import guessed_floats, json_type, refuse_rounded
 from dpone_provider.sources.locate import FileRef
 from dpone_provider.sources.options import BLOCK_SIZE
@@ -86,8 +86,8 @@ class JsonReader:
             return invalid(file, " is empty", "An empty source needs a format that names its columns.")
         if "straddl" in text:
             return invalid(file, " has an object longer than a block", "Raise source.options.block_size.")
-        if isinstance(error, FileNotFoundError):
-            return DponeError("DPONE_SOURCE_NOT_FOUND", f"The source {file.name} does not exist.")
+        if gone := unopened(file, error):
+            return gone
         if isinstance(error, pa.ArrowInvalid) and "compress" not in text:
             return invalid(file, f"{where}: not well-formed JSON", "Write one object a line.", **context)
         return damaged(file)

@@ -56,6 +56,16 @@ def damaged(file: FileRef) -> DponeError:
     return invalid(file, " is cut off or damaged", "Write or transfer the file again.")
 
 
+def unopened(file: FileRef, error: BaseException) -> DponeError | None:
+    """The error for a file that is gone or may not be read, None for any other problem."""
+    if isinstance(error, FileNotFoundError):
+        return DponeError("DPONE_SOURCE_NOT_FOUND", f"The source {file.name} does not exist.")
+    if isinstance(error, PermissionError):
+        remedy = "Let the worker's user read it."
+        return DponeError("DPONE_SOURCE_NOT_FOUND", f"The source {file.name} may not be read.", remedy=remedy)
+    return None
+
+
 def bare(schema: pa.Schema) -> pa.Schema:
     """The schema without metadata, its own and its fields'."""
     return pa.schema([field.remove_metadata() for field in schema])

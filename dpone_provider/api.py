@@ -1,0 +1,42 @@
+"""The public names, each imported when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "AcceptanceMetricConfigurationError": "quality.policy",
+    "AcceptanceMetricPolicy": "quality.policy",
+    "AcceptanceMetricsRecorder": "quality.acceptance",
+    "ClickHouseReplayQualityStore": "clickhouse.authority_store",
+    "DponeClickHouseHook": "hooks.clickhouse",
+    "DponeError": "errors",
+    "DponeLoadOperator": "operators.load",
+    "LoadOutcome": "load.outcome",
+    "LoadSpec": "manifest.spec",
+    "QualityGateExecution": "quality.receipt",
+    "QualityGateFailure": "quality.gates",
+    "QualityGateReceipt": "quality.receipt",
+    "QualityGateReport": "quality.gates",
+    "QualityGateRunner": "quality.gates",
+    "QualityPolicy": "quality.policy",
+    "QualityReplayCapsule": "replay.capsule",
+    "QualityReplaySession": "replay.session",
+    "RunIdentity": "load.outcome",
+    "load_spec": "manifest.read",
+    "run_load": "runtime.run",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"dpone_provider.api has no {name!r}") from None
+    return getattr(importlib.import_module(f"dpone_provider.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

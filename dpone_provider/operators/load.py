@@ -1,0 +1,119 @@
+"""The operator: declarative values at parse time, one proven load at run time (F1–F4)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
+
+from dpone_provider.errors import DponeError
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from dpone_provider.load.outcome import RunIdentity
+    from dpone_provider.manifest.spec import LoadSpec
+
+
+class DponeLoadOperator(BaseOperator):
+    """Runs one load to its proven end.
+
+    Either ``manifest`` (a path, relative to the DAG file's folder) with ``process`` (name or selector; not needed
+    when the manifest has one process), or inline ``source`` and ``sink`` (and ``quality``) as the manifest would have
+    them, with ``process`` as the name. ``task_id`` defaults to ``process``, so that the CLI can finish the same
+    operation. ``namespace`` defaults to Airflow's configuration ``[dpone] namespace``. ``reprocess``: any text that
+    is not empty makes a deliberate new operation of the same DAG run and task.
+
+    Returns the small summary of ``LoadOutcome.summary`` (F8). Raises ``AirflowFailException`` when a retry cannot
+    help, ``DponeError`` when it can: a retry finishes what is missing and repeats nothing that is proven.
+    """
+
+    template_fields: Sequence[str] = ("manifest", "process", "source", "sink", "quality", "reprocess")
+    ui_color = "#ffe08a"
+
+    def __init__(
+        self,
+        *,
+        manifest: str | None = None,
+        process: str | None = None,
+        source: dict[str, Any] | None = None,
+        sink: dict[str, Any] | None = None,
+        quality: dict[str, Any] | None = None,
+        namespace: str | None = None,
+        reprocess: str = "",
+        task_id: str | None = None,
+        **options: Any,
+    ) -> None:
+        name = task_id or process
+        if name is None:
+            raise ValueError("DponeLoadOperator needs `process` (its name becomes the task's id) or `task_id`")
+        super().__init__(task_id=name, **options)
+        if (manifest is None) == (source is None or sink is None):
+            raise ValueError(f"{name}: give either `manifest`, or `source` and `sink`")
+        if manifest is not None and any(part is not None for part in (source, sink, quality)):
+            raise ValueError(f"{name}: `source`, `sink` and `quality` stand in the manifest already")
+        self.manifest = manifest
+        self.process = process
+        self.source = source
+        self.sink = sink
+        self.quality = quality
+        self.namespace = namespace
+        self.reprocess = reprocess
+        self.killed = False
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Compose and run; everything that connects, reads or starts is made in here (F2)."""
+        from dpone_provider.hooks.clickhouse import AirflowConnections
+        from dpone_provider.operators.task_log import TaskLog
+        from dpone_provider.runtime.compose import Surroundings
+        from dpone_provider.runtime.run import run_load
+
+        told = TaskLog(self.log)
+        try:
+            spec = self._spec()
+            identity = self._identity(context, spec)
+            around = Surroundings(notify=self._notifier(told.notify), check_cancelled=self._check_killed)
+            outcome = run_load(spec, identity, AirflowConnections(), around)
+        except DponeError as error:
+            told.failed(error)
+            if error.retryable:
+                raise
+            raise AirflowFailException(str(error)) from error
+        told.succeeded(outcome)
+        return outcome.summary()
+
+    def on_kill(self) -> None:
+        """Airflow wants the task to end. ``execute`` goes on after this, so it is told to stop before its next step."""
+        self.killed = True
+
+    def _notifier(self, notify: Any) -> Any:
+        return notify
+
+    def _check_killed(self) -> None:
+        if self.killed:
+            raise DponeError("DPONE_CANCELLED", "Airflow ended the task; nothing more was sent.")
+
+    def _spec(self) -> LoadSpec:
+        from dpone_provider.manifest.read import load_spec, spec_from_values
+
+        folder = os.path.dirname(os.path.abspath(self.dag.fileloc))
+        if self.manifest is not None:
+            return load_spec(os.path.join(folder, self.manifest), self.process)
+        return spec_from_values(
+            name=self.process or self.task_id, source=self.source, sink=self.sink, quality=self.quality, base=folder
+        )
+
+    def _identity(self, context: Context, spec: LoadSpec) -> RunIdentity:
+        from dpone_provider.load.outcome import RunIdentity
+
+        instance = context["ti"]
+        return RunIdentity(
+            namespace=self.namespace or conf.get("dpone", "namespace", fallback="default"),
+            dag_id=instance.dag_id,
+            run_id=instance.run_id,
+            task_id=instance.task_id,
+            map_index=instance.map_index if instance.map_index is not None else -1,
+            reprocess=self.reprocess or "",
+        )

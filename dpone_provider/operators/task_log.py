@@ -1,0 +1,77 @@
+"""What a load says in the task's log: one line a step, progress now and then, one summary block at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dpone_provider.errors import DponeError
+
+if TYPE_CHECKING:
+    from dpone_provider.load.outcome import LoadOutcome
+
+PROGRESS_EVERY = 5.0
+_STEPS = {
+    "claim": "Claiming the target's slot",
+    "stage": "Staging a new generation",
+    "verify": "Counting the staged generation",
+    "seal": "Sealing the proof",
+    "permit": "Taking the permit to publish",
+    "publish": "Publishing",
+    "fence": "Fencing a switch that got no answer",
+    "committed": "Committed: the new table is live",
+    "complete": "Completing: checking the stored proof",
+    "released": "Released the slot",
+}
+
+
+class TaskLog:
+    """Writes to a task's logger; ``clock`` is monotonic seconds."""
+
+    def __init__(self, log: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._next = clock() + PROGRESS_EVERY
+
+    def notify(self, step: str, facts: dict[str, Any]) -> None:
+        """One step of the load; rows are told every few seconds only."""
+        if step == "rows":
+            if self._clock() >= self._next:
+                self._next = self._clock() + PROGRESS_EVERY
+                of = f" of {facts['total']:,}" if facts.get("total") else ""
+                self._log.info("Read %s%s rows, %.1f MB", f"{facts['rows']:,}", of, facts["bytes"] / 1e6)
+        elif step == "claimed":
+            self._log.info("Attempt %s, epoch %s, found in phase %s", facts["attempt"], facts["epoch"], facts["phase"])
+        elif step in _STEPS:
+            self._log.info(_STEPS[step])
+
+    def succeeded(self, outcome: LoadOutcome) -> None:
+        """The summary of a success."""
+        spec = outcome.spec
+        target = f"{spec.sink.table.database}.{spec.sink.table.name}"
+        done = (
+            "finished an earlier attempt: 0 rows read, 0 rows inserted"
+            if outcome.replayed and not outcome.inserted_rows
+            else f"{outcome.extracted_rows:,} rows read, {outcome.inserted_rows:,} rows inserted"
+        )
+        self._log.info(
+            "%s: commit %s, governance complete, %s; %s rows are live, generation %s, operation %s",
+            target,
+            outcome.target_commit,
+            done,
+            f"{outcome.final_rows:,}",
+            outcome.generation,
+            outcome.operation_id,
+        )
+
+    def failed(self, error: DponeError) -> None:
+        """The summary of a failure: what is true, and what to do."""
+        self._log.error(
+            "%s: %s Commit: %s. Governance: blocked. %s %s",
+            error.code,
+            error.message,
+            error.target_commit or "no claim",
+            "A retry can finish this." if error.retryable else "A retry cannot help.",
+            error.next_step,
+        )
