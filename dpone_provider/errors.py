@@ -224,6 +224,11 @@ def _catalogue() -> dict[str, CodeInfo]:
             remedy="Retry when you want it to go on.",
             retryable=True,
         ),
+        "DPONE_DEMO_FAILED": info(
+            meaning="The demo could not show what it promises.",
+            remedy="Look at the log that the message names.",
+            boundary="admission",
+        ),
         # -- sandbox ---------------------------------------------------------------------------------------------
         "DPONE_SANDBOX_WHEEL_MISSING": info(
             meaning="The embedded server's wheel is not installed.",

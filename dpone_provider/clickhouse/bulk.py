@@ -20,8 +20,11 @@ from dpone_provider.clickhouse.http import Pool, code_of, open_client, pooled
 from dpone_provider.errors import DponeError
 from dpone_provider.wire import Effect, StatementFailed, Wire
 
-CHUNK = 1 << 20
-"""Largest piece handed to the socket at once; smaller pieces are gathered up to it."""
+CHUNK = 1 << 18
+"""Largest piece handed to the socket at once; smaller pieces are gathered up to it.
+
+The HTTP stack copies each piece: copies of a MiB are mapped and unmapped every time, a quarter of the client's CPU.
+"""
 
 
 def insert_stream(

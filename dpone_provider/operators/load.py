@@ -70,11 +70,11 @@ class DponeLoadOperator(BaseOperator):
         from dpone_provider.runtime.compose import Surroundings
         from dpone_provider.runtime.run import run_load
 
-        told = TaskLog(self.log)
+        told = TaskLog(self.log, self.notify)
         try:
             spec = self._spec()
             identity = self._identity(context, spec)
-            around = Surroundings(notify=self._notifier(told.notify), check_cancelled=self._check_killed)
+            around = Surroundings(notify=told.notify, check_cancelled=self._check_killed)
             outcome = run_load(spec, identity, AirflowConnections(), around)
         except DponeError as error:
             told.failed(error)
@@ -88,8 +88,8 @@ class DponeLoadOperator(BaseOperator):
         """Airflow wants the task to end. ``execute`` goes on after this, so it is told to stop before its next step."""
         self.killed = True
 
-    def _notifier(self, notify: Any) -> Any:
-        return notify
+    def notify(self, step: str, facts: dict[str, Any]) -> None:
+        """Called before each step of the load acts; for subclasses. What it raises stops the load there."""
 
     def _check_killed(self) -> None:
         if self.killed:

@@ -27,10 +27,16 @@ _STEPS = {
 
 
 class TaskLog:
-    """Writes to a task's logger; ``clock`` is monotonic seconds."""
+    """Writes to a task's logger, then tells ``further``; ``clock`` is monotonic seconds."""
 
-    def __init__(self, log: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        log: Any,
+        further: Callable[[str, dict[str, Any]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._log = log
+        self._further = further
         self._clock = clock
         self._next = clock() + PROGRESS_EVERY
 
@@ -45,6 +51,7 @@ class TaskLog:
             self._log.info("Attempt %s, epoch %s, found in phase %s", facts["attempt"], facts["epoch"], facts["phase"])
         elif step in _STEPS:
             self._log.info(_STEPS[step])
+        self._further(step, facts)
 
     def succeeded(self, outcome: LoadOutcome) -> None:
         """The summary of a success."""

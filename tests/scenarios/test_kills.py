@@ -6,7 +6,6 @@ import multiprocessing
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -24,11 +23,11 @@ NEW, OLD = list(range(200, 207)), list(range(100, 105))
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[ForkServerContext]:
+def children() -> ForkServerContext:
     """A server that forks children which have imported everything."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.scenarios.child"])
-    yield context
+    return context
 
 
 class Child:
