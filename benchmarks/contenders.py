@@ -110,8 +110,9 @@ def dlt(task: Task) -> Work:
 
     import pyarrow.parquet as pq
 
-    folder = tempfile.mkdtemp(prefix="dpone_bench_dlt_")
-    os.environ.update({"RUNTIME__DLTHUB_TELEMETRY": "false", "DLT_DATA_DIR": folder, "DLT_PROJECT_DIR": folder})
+    folder = tempfile.TemporaryDirectory(prefix="dpone_bench_dlt_")
+    places = dict.fromkeys(("DLT_DATA_DIR", "DLT_PROJECT_DIR"), folder.name)
+    os.environ.update({"RUNTIME__DLTHUB_TELEMETRY": "false", **places})
     import dlt as tool
     from dlt.destinations import clickhouse
 
@@ -125,16 +126,16 @@ def dlt(task: Task) -> Work:
         "secure": 0,
     }
     pipeline = tool.pipeline(
-        "bench", pipelines_dir=folder, destination=clickhouse(credentials=place), dataset_name="dlt"
+        "bench", pipelines_dir=folder.name, destination=clickhouse(credentials=place), dataset_name="dlt"
     )
 
     def batches() -> Iterator[Any]:
         with pq.ParquetFile(task.file) as file:
-            for batch in file.iter_batches(BIG_BATCH):
-                yield batch
+            yield from file.iter_batches(BIG_BATCH)
 
     def work() -> None:
         pipeline.run(batches(), table_name=TABLE, write_disposition="replace", loader_file_format="parquet")
+        folder.cleanup()
 
     return work
 
@@ -151,7 +152,8 @@ CONTENDERS: Final[dict[str, Callable[[Task], Work]]] = {
 
 
 def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...]) -> Work:
-    import dpone_provider.load.staging  # noqa: F401 - what a load imports when it runs
+    # these are what a load imports while it runs
+    import dpone_provider.load.staging
     import dpone_provider.sources.file
     import dpone_provider.sources.formats.columnar
     from dpone_provider.clickhouse.control import ControlClient
@@ -207,7 +209,11 @@ def _spec(task: Task, durable: bool, distinct: tuple[str, ...]) -> Any:
                 "enabled": True,
                 "mode": "required",
                 "capture": {"source": True, "staged": True, "target": False},
-                "checks": {"row_count": True, "null_counts": data.ORDER, "distinct_counts": list(distinct) or False},
+                "checks": {
+                    "row_count": True,
+                    "null_counts": list(data.ORDER),
+                    "distinct_counts": list(distinct) or False,
+                },
             },
         },
         base=".",

@@ -81,17 +81,18 @@ def middle(name: str, rows: int, runs: list[dict[str, float]], scale: int = 1) -
 
 
 def measure(server: Server, rounds: int, names: Iterable[str], times: int) -> list[Median]:
-    """All contenders, alternating; then the two apart: Python rows on the flights once, governed with twice the rows."""
+    """All contenders, alternating; then those apart: Python rows on the flights once, governed with twice the rows."""
     file, rows = data.make_apart(times), times * data.FLIGHTS
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for number in range(rounds):
         for name, found in runs.items():
             found.append(one_run(server, name, number, file, rows))
-            print(f"\rround {number + 1} of {rounds}: {name:<20}", end="", file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                print(f"\rround {number + 1} of {rounds}: {name:<20}", end="", file=sys.stderr, flush=True)
     few, more = data.make_apart(data.FEW_TIMES), data.make_apart(2 * times)
     rowwise = one_run(server, "driver_rows", 0, few, data.FLIGHTS)
     twice = [one_run(server, "governed", rounds + number, more, 2 * rows) for number in range(min(rounds, 3))]
-    print("\r" + " " * 40, end="\r", file=sys.stderr)
+    print("\r" if sys.stderr.isatty() else "", end="", file=sys.stderr)
     return [
         *(middle(name, rows, found) for name, found in runs.items()),
         middle("driver_rows", data.FLIGHTS, [rowwise], scale=times),
@@ -103,14 +104,15 @@ def table(medians: list[Median]) -> str:
     """The contenders, one a line; ratios are multiples of bare's cost for a row."""
     bare = medians[0]
     lines = [
-        f"{'':<50}{'n':>3}{'M rows/s':>10}{'CPU s':>8}{'client':>8}{'server':>8}{'x bare':>8}"
+        f"{'':<50}{'n':>3}{'M rows/s':>10}{'CPU s':>8}{'client':>8}{'server':>8}{'x bare':>8}{'+start':>8}"
         f"{'wall s':>8}{'x bare':>8}{'RSS MiB':>9}"
     ]
     for one in medians:
         share = bare.rows / one.rows
         lines.append(
             f"{WORDS[one.name]:<50}{one.runs:>3}{one.rows / one.wall / 1e6:>10.2f}{one.cpu:>8.2f}{one.client_cpu:>8.2f}"
-            f"{one.server_cpu:>8.2f}{one.cpu * share / bare.cpu:>8.2f}{one.wall:>8.2f}"
+            f"{one.server_cpu:>8.2f}{one.cpu * share / bare.cpu:>8.2f}"
+            f"{one.process_cpu + one.server_cpu:>8.2f}{one.wall:>8.2f}"
             f"{one.wall * share / bare.wall:>8.2f}{one.peak_rss:>9.0f}"
         )
     return "\n".join(lines)
@@ -151,9 +153,12 @@ def main() -> None:
     with started() as server:
         medians = measure(server, rounds, names, times)
     checked = targets(medians)
-    print(f"{medians[0].rows:,} rows x {len(data.ORDER)} columns from Parquet; medians of {rounds}; background merges off")
+    print(
+        f"{medians[0].rows:,} rows x {len(data.ORDER)} columns from Parquet; medians of {rounds}; background merges off"
+    )
     print(table(medians))
     print(f"rows through clickhouse-driver: one run of {data.FLIGHTS:,} rows, its times multiplied by {times}")
+    print("x bare: cost of a row; +start: CPU s with interpreter and imports; RSS: peak of the client process")
     for one in checked:
         print(f"{'met' if one['met'] else 'NOT MET':<8}{one['target']}: {one['value']} (target {one['bound']})")
     figures = {one.name: {key: round(value, 3) for key, value in _numbers(one).items()} for one in medians}

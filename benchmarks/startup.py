@@ -1,9 +1,9 @@
 """What starting costs: ``python -m benchmarks.startup [--runs 9]``.
 
-A committed retry (``dpone run`` of a load that is already published and proven, ``--format json``), ``dpone check`` and
-``import dpone_provider``, each as a process of its own, alternating with a bare interpreter start. Medians of wall time;
-CPU seconds beside it. The retry must read no source, insert nothing, publish nothing, and leave Arrow, the bulk driver
-and Airflow unimported. The last line is all figures as one line of JSON.
+A committed retry (``dpone run`` of a load that is already published and proven, ``--format json``), ``dpone check``
+and ``import dpone_provider``, each as a process of its own, alternating with a bare interpreter start. Medians of wall
+time; CPU seconds beside it. The retry must read no source, insert nothing, publish nothing, and leave Arrow, the bulk
+driver and Airflow unimported. The last line is all figures as one line of JSON.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from dpone_provider.cli.interrupt import terminable
     from dpone_provider.cli.outcome_screen import outcome_screen
     from dpone_provider.cli.show import show
-    from dpone_provider.demo import story
+    from dpone_provider.sandbox.demo import story
 
     home = (args.folder or Path(HOME)).expanduser().absolute()
     started = time.monotonic()

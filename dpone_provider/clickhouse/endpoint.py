@@ -95,6 +95,22 @@ def endpoint_from_connection(
     )
 
 
+def endpoint_of(ref: str, fields: Mapping[str, Any]) -> Endpoint:
+    """The endpoint of Airflow's connection fields. The message names the connection."""
+    try:
+        return endpoint_from_connection(
+            str(fields.get("conn_type") or ""),
+            fields.get("host"),
+            fields.get("port"),
+            fields.get("login"),
+            fields.get("password"),
+            fields.get("extra"),
+            fields.get("schema"),
+        )
+    except DponeError as error:
+        raise DponeError(error.code, f"Connection {ref!r}: {error.message}", remedy=error.next_step) from error
+
+
 def _invalid(field: str, problem: str) -> NoReturn:
     message = f"The connection's field {field} {problem}."
     raise DponeError("DPONE_CONNECTION_INVALID", message, remedy=f"Correct {field} of the connection.")

@@ -6,10 +6,9 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, mask_secret
 
-from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.endpoint import Endpoint, endpoint_of
 from dpone_provider.errors import DponeError
 from dpone_provider.provider_info import CONNECTION_TYPE, UI_BEHAVIOUR
-from dpone_provider.runtime.connections import endpoint_of
 
 
 class DponeClickHouseHook(BaseHook):

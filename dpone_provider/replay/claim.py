@@ -103,13 +103,15 @@ def _foreign(record: AuthorityRecord, found: Found, me: Claimant) -> Claim | Ref
             )
         )
     fresh = _fresh(me, found, epoch=record.epoch + 1)
+    earlier = [entry.attempt for entry in record.history if entry.operation_id == me.operation.operation_id]
+    attempt = max(earlier, default=0) + 1  # it may have been superseded before
     if record.phase not in {"COMPLETE", "FAILED"}:  # its window stays open: it never committed and may start again
-        return Claim(how="supersede", record=attrs.evolve(fresh, ended=record.ended), attempt=1)
+        return Claim(how="supersede", record=attrs.evolve(fresh, ended=record.ended), attempt=attempt)
     ended = Ended(operation_id=record.operation.operation_id, phase=record.phase, capsule_digest=record.capsule_digest)
     return Claim(
         how="succeed",
         record=attrs.evolve(fresh, ended=(*record.ended, ended)[-MAX_ENDED:]),
-        attempt=1,
+        attempt=attempt,
         archive=record if record.phase == "FAILED" else None,
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dpone_provider.clickhouse.endpoint import Endpoint, endpoint_from_connection
+from dpone_provider.clickhouse.endpoint import Endpoint, endpoint_of
 from dpone_provider.errors import DponeError
 
 
@@ -41,22 +41,6 @@ class StaticConnections:
                 raise DponeError("DPONE_CONNECTION_UNKNOWN", f"Connection {ref!r} is not defined.")
             found = parse_connection(ref, text)
         return endpoint_of(ref, found)
-
-
-def endpoint_of(ref: str, fields: Mapping[str, Any]) -> Endpoint:
-    """The endpoint of Airflow's connection fields. The message names the connection."""
-    try:
-        return endpoint_from_connection(
-            str(fields.get("conn_type") or ""),
-            fields.get("host"),
-            fields.get("port"),
-            fields.get("login"),
-            fields.get("password"),
-            fields.get("extra"),
-            fields.get("schema"),
-        )
-    except DponeError as error:
-        raise DponeError(error.code, f"Connection {ref!r}: {error.message}", remedy=error.next_step) from error
 
 
 def read_export(file: str) -> dict[str, Mapping[str, Any]]:

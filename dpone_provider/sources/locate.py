@@ -89,8 +89,10 @@ def _based(path: str, part: str, base: str) -> str:
 def _local_files(path: str, authored: str) -> tuple[list[str], str]:
     if os.path.isdir(path):
         raise _missing(authored, "is a folder", "Write a pattern such as folder/*.csv.")
-    if os.path.exists(path):
+    if os.path.isfile(path):
         return [path], path
+    if os.path.exists(path):  # a pipe would block for ever in C, where no signal is heard
+        raise _missing(authored, "is not a regular file")
     return [item for item in glob.glob(path, recursive=True) if os.path.isfile(item)], path
 
 

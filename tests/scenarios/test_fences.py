@@ -146,6 +146,27 @@ def test_a_target_that_somebody_else_created_meanwhile_stops_a_first_publication
     stage.settled()
 
 
+@pytest.mark.contract("P4", "P5")
+def test_a_diverged_exchange_goes_on_once_a_person_has_switched_the_tables(stage: Stage) -> None:
+    """Scenario 15 with a lost EXCHANGE: somebody's table is live and stays; nothing is sent until a person decides."""
+    stage.publish()
+    stage.sql("CREATE TABLE {db}.theirs AS {db}.t")
+    theirs = stage.uuid("theirs")
+
+    def replace() -> None:
+        stage.sql("EXCHANGE TABLES {db}.t AND {db}.theirs")
+        stage.look()
+
+    stage.attempt("later", Cue("exchange", fate="hold_lose", before=replace)).expect("REPLAY_PUBLICATION_DIVERGED")
+    stage.attempt("later").expect("REPLAY_PUBLICATION_DIVERGED").read_no_source().published_nothing()
+    assert stage.bench.live() == theirs
+    stage.sql(f"EXCHANGE TABLES {{db}}.t AND {{db}}.{stage.candidate(1)}")
+    took = stage.attempt("later").expect("success").read_no_source().published_nothing()
+    assert took.leftovers == (stage.candidate(1),)
+    assert stage.uuid(stage.candidate(1)) == theirs
+    stage.settled(private=(stage.candidate(1),))
+
+
 @pytest.mark.contract("P3", "P4")
 def test_an_acknowledged_exchange_that_did_nothing_is_seen_fenced_and_sent_once_more(stage: Stage) -> None:
     """B5: the acknowledgement proves nothing; the catalog does, and the lost statement may still land."""

@@ -148,7 +148,9 @@ def test_a_stale_claim_is_superseded_and_its_operation_may_start_again(stage: St
     stage.attempt("later", point).expect("died")
     stage.attempt("successor", stale_after_ms=HOUR).expect("REPLAY_SLOT_BUSY").read_no_source()
     stage.attempt("successor", stale_after_ms=0).expect("success")
-    stage.attempt("later").expect("success")
+    took = stage.attempt("later").expect("success")
+    assert took.outcome is not None
+    assert [attempt.number for attempt in took.outcome.attempts] == [1, 2]
     stage.settled()
     assert stage.switches == 3
 

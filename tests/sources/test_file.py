@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -434,3 +435,11 @@ def test_a_header_without_rows_is_an_empty_source(tmp_path: Path) -> None:
         assert opened.schema.names == ["id", "name"]
         assert list(opened.batches()) == []
         assert opened.rows == 0
+
+
+def test_a_pipe_is_refused_instead_of_blocking_for_ever(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    spec = FileSource(format="csv", path="pipe.csv", base=str(tmp_path))
+    with pytest.raises(DponeError) as raised, open_source(spec, None, wire=DirectWire()):
+        pass
+    assert raised.value.code == "DPONE_SOURCE_NOT_FOUND"

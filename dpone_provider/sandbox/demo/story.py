@@ -15,14 +15,14 @@ import attrs
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.provision import apply
-from dpone_provider.demo.evidence import Evidence, gather
-from dpone_provider.demo.stack import AirflowStack
 from dpone_provider.errors import DponeError
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.manifest.read import load_spec
 from dpone_provider.runtime.compose import REPLICA
 from dpone_provider.sandbox.command import connection_json
 from dpone_provider.sandbox.config import SandboxConfig
+from dpone_provider.sandbox.demo.evidence import Evidence, gather
+from dpone_provider.sandbox.demo.stack import AirflowStack
 from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
 from dpone_provider.wire import DirectWire
 

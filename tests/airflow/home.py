@@ -1,0 +1,106 @@
+"""An Airflow home for tests that need Airflow's database; every script runs in an interpreter of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+
+# Makes a DAG known to Airflow's database and runs it in process, retries included: try 1 → up_for_retry → try 2.
+PRELUDE = """
+import datetime, json, os, sys, time
+sys.path.insert(0, os.environ["DPONE_ROOT"])
+from airflow.sdk import DAG
+from dpone_provider.operators.load import DponeLoadOperator
+
+def run_dag(dag, logical_date=datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc)):
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.utils.session import create_session
+    with create_session() as session:
+        DagBundlesManager().sync_bundles_to_db(session=session)
+    with create_session() as session:
+        lazy = LazyDeserializedDAG.from_dag(dag)
+        SerializedDAG.bulk_write_to_db("dags-folder", None, [lazy], session=session)
+        SerializedDagModel.write_dag(lazy, bundle_name="dags-folder", session=session)
+    run = dag.test(logical_date=logical_date)
+    from airflow.models.taskinstance import TaskInstance
+    with create_session() as session:
+        mine = (TaskInstance.dag_id == dag.dag_id, TaskInstance.run_id == run.run_id)
+        found = session.query(TaskInstance).filter(*mine).all()
+        return run, {(item.task_id, item.map_index): (str(item.state), item.try_number) for item in found}
+
+def xcom(run, task_id, map_index=-1):
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    with create_session() as session:
+        mine = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.task_id == task_id)
+        wanted = (XComModel.map_index == map_index, XComModel.key == "return_value")
+        found = session.query(XComModel).filter(*mine, *wanted).one()
+        return json.loads(found.value) if isinstance(found.value, str) else found.value
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Home:
+    """A migrated Airflow home; ``run`` executes a script in it and returns the JSON that it gives to ``out``."""
+
+    folder: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What Airflow finds in its environment."""
+        return {
+            **os.environ,
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+            "AIRFLOW__CORE__FERNET_KEY": "",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.folder / "logs"),
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "DPONE_ROOT": str(ROOT),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+        }
+
+    def migrate(self) -> None:
+        """Make the database."""
+        (self.folder / "dags").mkdir(parents=True, exist_ok=True)
+        self.command("db", "migrate")
+
+    def command(self, *arguments: str) -> str:
+        """Run ``airflow …`` and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self.environ, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return done.stdout
+
+    def run(self, script: str, *, folder: Path, prelude: str = PRELUDE, **environ: str) -> tuple[Any, str]:
+        """Run a script from ``folder``; what it gave to ``out(value)``, and everything that it printed and logged."""
+        file = folder / "script.py"
+        answer = folder / "answer.json"
+        give = f"\ndef out(value):\n    open({str(answer)!r}, 'w').write(json.dumps(value, allow_nan=False))\n"
+        file.write_text(prelude + give + textwrap.dedent(script), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, str(file)],
+            env={**self.environ, **environ}, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False, timeout=240,
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said[-6000:]
+        return json.loads(answer.read_text(encoding="utf-8")), said
