@@ -34,7 +34,7 @@ def run_dag(dag, logical_date=datetime.datetime(2026, 1, 2, tzinfo=datetime.time
         lazy = LazyDeserializedDAG.from_dag(dag)
         SerializedDAG.bulk_write_to_db("dags-folder", None, [lazy], session=session)
         SerializedDagModel.write_dag(lazy, bundle_name="dags-folder", session=session)
-    run = dag.test(logical_date=logical_date)
+    run = dag.test(logical_date=logical_date, run_after=logical_date)
     from airflow.models.taskinstance import TaskInstance
     with create_session() as session:
         mine = (TaskInstance.dag_id == dag.dag_id, TaskInstance.run_id == run.run_id)
