@@ -158,7 +158,7 @@ def main() -> None:
     )
     print(table(medians))
     print(f"rows through clickhouse-driver: one run of {data.FLIGHTS:,} rows, its times multiplied by {times}")
-    print("x bare: cost of a row; +start: CPU s with interpreter and imports; RSS: peak of the client process")
+    print("x bare: cost of a row; +start: CPU s with interpreter, imports and preparation; RSS: peak of the client")
     for one in checked:
         print(f"{'met' if one['met'] else 'NOT MET':<8}{one['target']}: {one['value']} (target {one['bound']})")
     figures = {one.name: {key: round(value, 3) for key, value in _numbers(one).items()} for one in medians}

@@ -66,7 +66,7 @@ def measured(task: Task, work: Callable[[], None]) -> dict[str, Any]:
     """Do the work and say what it cost: CPU and wall in seconds, memory in MiB.
 
     ``client_cpu`` and ``server_cpu`` are those of the work alone; ``process_cpu`` is the client's from its start on,
-    with the interpreter and every import. ``peak_rss`` is the highest of the client's whole life.
+    with the interpreter, every import and what was prepared. ``peak_rss`` is the highest of the client's whole life.
     """
     server = psutil.Process(task.server_pid)
     server_before, client_before, began = _cpu(server), time.process_time(), time.perf_counter()

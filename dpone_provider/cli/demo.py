@@ -48,12 +48,10 @@ def run(args: argparse.Namespace) -> int:
         with story.server(home, tell, keep=args.keep) as running:
             tries = story.load_through_airflow(home, running, tell)
             evidence = story.look(home, running)
+            checks = story.claims(home, tries, evidence)
     show(outcome_screen(evidence.outcome.document()))
-    tell(f"Airflow's tries of the task: {', '.join(f'{one.number} {one.state}' for one in tries)}")
-    for claim, true in evidence.checks:
+    for claim, true in checks:
         tell(f"{'checked' if true else 'NOT TRUE'}: {claim}")
-    if not all(true for _, true in evidence.checks):
-        raise DponeError("DPONE_DEMO_FAILED", "A claim of the demo is not true.")
     if args.keep:
         place = f"--folder {home / 'clickhouse'}"
         sys.stdout.write(
@@ -61,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
             f"  dpone sandbox sql {place} 'SELECT carrier, count() FROM demo.flights GROUP BY carrier'\n"
             f"  dpone sandbox stop {place}\n"
         )
-    else:
+    if not all(true for _, true in checks):
+        raise DponeError("DPONE_DEMO_FAILED", "A claim of the demo is not true.", remedy=f"Look into {home}.")
+    if not args.keep:
         sys.stdout.write("\nNothing is left running. Next: `dpone demo --keep`, or the example in dags_examples/.\n")
     return DONE

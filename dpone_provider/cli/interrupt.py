@@ -1,4 +1,7 @@
-"""While a load runs, SIGTERM is a Ctrl-C: raised in the main thread, so that what must be given back is given back."""
+"""While a load runs, SIGTERM is a Ctrl-C: raised in the main thread, so that what must be given back is given back.
+
+So is SIGHUP, the terminal's end, unless it is ignored (nohup).
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ from dpone_provider.cli.emit import Terminated
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Within, SIGTERM raises ``Terminated``. Outside the main thread (a test, an embedding) nothing changes."""
+    """Within, SIGTERM and SIGHUP raise ``Terminated``. Outside the main thread (say, an embedding) nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _terminate)
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _terminate) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

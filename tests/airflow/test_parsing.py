@@ -61,9 +61,10 @@ def test_a_serialized_dag_is_declarative_and_round_trips_byte_for_byte(airflow_h
         back = DagSerialization.from_dict(json.loads(json.dumps(first)))
         before = {task["__var"]["task_id"]: task["__var"] for task in first["dag"]["tasks"]}
         changed = []
-        for name, task in back.task_dict.items():  # Airflow adds keys of its own when it serializes again
+        for name, task in back.task_dict.items():  # of keys of its own, Airflow adds and drops some
             after = json.loads(json.dumps(OperatorSerialization.serialize_operator(task)))
-            kept = before[name].items()
+            ours = {*DponeLoadOperator.template_fields, "task_id", "task_type", "_task_module", "retries"}
+            kept = [(key, value) for key, value in before[name].items() if key in ours]
             changed += [[name, key, value, after.get(key)] for key, value in kept if after.get(key) != value]
         out({"changed": changed, "text": json.dumps(first), "touched": touched})
         """,

@@ -12,7 +12,6 @@ import pytest
 
 from dpone_provider.errors import DponeError
 from dpone_provider.sandbox.process import RunningSandbox
-from dpone_provider.wire import StatementFailed
 from tests.crash.wire import MODES, CrashWire, Died, Mode
 from tests.loads import Bench
 
@@ -42,7 +41,7 @@ class Case:
         before = self.bench.live()
         try:
             outcome = self.bench.run("later", wire=wire)
-        except (Died, StatementFailed):
+        except Died:
             result = "died"
         except DponeError as error:
             result = self.failed(error, before)

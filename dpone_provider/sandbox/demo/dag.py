@@ -1,10 +1,14 @@
-"""The demo's DAG: the flights example, whose first try dies by SIGKILL after the commit and before completion."""
+"""The demo's DAG: the flights example, whose first try dies by SIGKILL after the commit and before completion.
+
+It takes the source file with it, so that a second try has nothing to read.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.sdk import DAG
@@ -21,6 +25,7 @@ class KilledOnce(DponeLoadOperator):
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
         if step == "complete" and self.dies:
+            Path(__file__).with_name("flights.csv.zip").unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,6 +1,6 @@
 """What the server says after the demo.
 
-The slot, the live table, and its own log of the statements of the second attempt.
+The slot, the live table, and its own log of the statements of both attempts.
 """
 
 from __future__ import annotations
@@ -25,37 +25,44 @@ from dpone_provider.wire import DirectWire, Effect
 
 _STATEMENTS = """
 SELECT
-  countIf(type = 'QueryFinish' AND query LIKE 'INSERT INTO %' AND query NOT LIKE '%dpone_replay_authority%'),
-  countIf(type = 'QueryFinish' AND (query LIKE 'EXCHANGE TABLES %' OR query LIKE 'RENAME TABLE %')),
-  countIf(type = 'QueryFinish' AND query LIKE 'CREATE TABLE %')
+  event_time_microseconds >= fromUnixTimestamp64Milli({since:Int64}) AS second,
+  countIf(query LIKE 'INSERT INTO %'),
+  countIf(query LIKE 'EXCHANGE TABLES %' OR query LIKE 'RENAME TABLE %'),
+  countIf(query LIKE 'CREATE TABLE %')
 FROM system.query_log
-WHERE event_time_microseconds >= fromUnixTimestamp64Milli({since:Int64}) AND user = currentUser()"""
+WHERE type IN ('QueryStart', 'ExceptionBeforeStart') AND user = currentUser()
+  AND query NOT LIKE '%dpone_replay_authority%'
+GROUP BY second"""
+_KINDS = ("inserts", "switches", "tables created")
 
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """Facts read back. ``statements``: what the server logged since the second attempt began, by kind."""
+    """Facts read back. ``first``, ``second``: the statements of each attempt that the server logged, by kind."""
 
     outcome: LoadOutcome
     live: str | None
     rows: int
     owner: str
     phase: str
-    statements: Mapping[str, int]
+    first: Mapping[str, int]
+    second: Mapping[str, int]
 
     @property
     def checks(self) -> tuple[tuple[str, bool], ...]:
         """Every claim of the demo, and whether it is true."""
         attempts = self.outcome.attempts
-        last = attempts[-1]
+        first, last = attempts[0], attempts[-1]
         return (
             ("one proven generation is live", self.live == self.outcome.generation),
             ("the live table holds exactly the proven rows", self.rows == self.outcome.final_rows > 0),
             ("the proof is complete and the slot is released", (self.phase, self.owner) == ("COMPLETE", "")),
-            ("there were two attempts, the first one published", len(attempts) == 2 and attempts[0].publications == 1),
+            ("there were two attempts, the first one published", len(attempts) == 2 and first.publications == 1),
+            ("the first ended between its commit and its completion", first.phases[-1] == "COMMITTED"),
             ("the second read the source 0 times", last.source_reads == 0),
             ("the second sent 0 rows and published 0 times", (last.rows, last.publications) == (0, 0)),
-            ("the server's own log shows no insert, switch or new table by it", not any(self.statements.values())),
+            ("the server's own log: one new table, one insert, one switch by the first", _all(self.first, 1)),
+            ("the server's own log: none of these by the second", _all(self.second, 0)),
         )
 
 
@@ -69,13 +76,15 @@ def gather(spec: LoadSpec, identity: RunIdentity, endpoint: Endpoint) -> Evidenc
         record = parse_slot(store.read(operation.target.key), key=operation.target.key).record
         if record is None or record.operation != operation or record.phase != "COMPLETE":
             raise DponeError("DPONE_DEMO_FAILED", "The slot does not hold the finished operation.")
+        first, second = _statements(control, record)
         return Evidence(
             outcome=_outcome(spec, identity, record),
             live=_live(control, database, table),
             rows=_one(control, f"SELECT count() FROM {quote.table(database, table)}"),
             owner=record.owner,
             phase=record.phase,
-            statements=_statements(control, record),
+            first=first,
+            second=second,
         )
     finally:
         control.close()
@@ -105,14 +114,19 @@ def _outcome(spec: LoadSpec, identity: RunIdentity, record: AuthorityRecord) -> 
     )
 
 
-def _statements(control: ControlClient, record: AuthorityRecord) -> dict[str, int]:
-    """Statements since the last attempt's first write, out of ``system.query_log``."""
+def _all(statements: Mapping[str, int], count: int) -> bool:
+    return all(statements.get(kind, 0) == count for kind in _KINDS)
+
+
+def _statements(control: ControlClient, record: AuthorityRecord) -> tuple[dict[str, int], dict[str, int]]:
+    """What was sent before and since the last attempt's first write, out of ``system.query_log``."""
     last = record.history[-1].attempt
     since = min(entry.at for entry in record.history if entry.attempt == last)
     control.command(Effect(kind="query", what="flush the server's log"), "SYSTEM FLUSH LOGS query_log")
     effect = Effect(kind="query", what="read the server's log")
-    found = control.query(effect, _STATEMENTS, {"since": since}, settings=pins.READ)[0]
-    return dict(zip(("inserts", "switches", "tables created"), map(int, found), strict=True))
+    found = control.query(effect, _STATEMENTS, {"since": since}, settings=pins.READ)
+    counted = {bool(second): dict(zip(_KINDS, map(int, counts), strict=True)) for second, *counts in found}
+    return counted.get(False, {}), counted.get(True, {})
 
 
 def _live(control: ControlClient, database: str, table: str) -> str | None:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,6 +22,7 @@ from dpone_provider.errors import DponeError
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
 START_SECONDS = 90.0
 STOP_SECONDS = 5.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is never asked through a proxy
 
 
 class AirflowStack:
@@ -34,7 +34,7 @@ class AirflowStack:
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         self.home = home
         self._port = _free_port()
-        self._environ = {**os.environ, **_settings(home, self._port), **environ}
+        self._environ = {**_inherited(), **_settings(home, self._port), **environ}
         self._running: list[subprocess.Popen[bytes]] = []
         self._token = ""
 
@@ -61,13 +61,13 @@ class AirflowStack:
         return f"http://127.0.0.1:{self._port}"
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """One REST call as JSON. Raises ``urllib.error.URLError``."""
+        """One REST call as JSON. Raises ``OSError``: ``urllib.error.HTTPError`` for a refusal."""
         request = urllib.request.Request(f"{self.url}{path}", method=method)
         request.add_header("Content-Type", "application/json")
         if self._token:
             request.add_header("Authorization", f"Bearer {self._token}")
         data = json.dumps(body).encode() if body is not None else None
-        with urllib.request.urlopen(request, data=data, timeout=10) as answer:
+        with _DIRECT.open(request, data=data, timeout=10) as answer:
             return json.loads(answer.read() or b"null")
 
     def stop(self) -> None:
@@ -114,13 +114,19 @@ class AirflowStack:
             try:
                 health = self.ask("GET", "/api/v2/monitor/health")
                 self._token = self._token or self.ask("GET", "/auth/token")["access_token"]
-            except (urllib.error.URLError, OSError, ValueError):
+            except (OSError, ValueError):
                 time.sleep(0.2)
                 continue
             if health["scheduler"]["status"] == "healthy" and health["dag_processor"]["status"] == "healthy":
                 return
             time.sleep(0.2)
         raise _not_started(f"it was not ready within {START_SECONDS:g} s", self.home / "scheduler.log")
+
+
+def _inherited() -> dict[str, str]:
+    """The caller's environment without the settings of another Airflow; loopback needs no proxy."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
+    return {**kept, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
 def _settings(home: Path, port: int) -> dict[str, str]:

