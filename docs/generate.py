@@ -1,7 +1,7 @@
 """Writes the documents that come out of the code: errors.md out of the catalogue, cli.md out of the parser.
 
 ``python -m docs.generate`` writes them; ``--check`` writes nothing and exits with 1 when one is out of date. The output
-is the same on every terminal, in every environment and by every Python that the product supports.
+is the same on every terminal and in every environment.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def errors_page() -> str:
         _NOTICE,
         "",
         "Every failure has a code, one safe sentence and a next step. No message holds SQL, row values or credentials.",
-        "*Retry* says whether the same operation may be tried again without a change. An error can know better than the",
-        "table: `failure_context.retryable` of the outcome, and Airflow's own retry, follow the error.",
+        "*Retry* says whether the same operation may be tried again without a change. An error can know better than",
+        "the table: `failure_context.retryable` of the outcome, and Airflow's own retry, follow the error.",
         "What is true about the table and what to do then is in [operating.md](operating.md).",
     ]
     for boundary, (title, words) in _SECTIONS.items():
@@ -77,7 +77,7 @@ def cli_page() -> str:
         "",
         _NOTICE,
         "",
-        "What the commands do to a table is in [operating.md](operating.md); a first walk is [tutorial.md](tutorial.md).",
+        "What the commands do to a table is in [operating.md](operating.md); a first walk: [tutorial.md](tutorial.md).",
     ]
     for name, text in _helps():
         lines += ["", f"## {name}", "", "```text", text.rstrip(), "```"]
@@ -95,9 +95,7 @@ def stale(folder: Path = FOLDER) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Write or check the documents; 0 = up to date now."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 when a document is out of date"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when one is out of date")
     check = parser.parse_args(argv).check
     names = stale()
     for name in names:
