@@ -1,3 +1,20 @@
-"""Plugins of the whole test suite."""
+"""Plugins of the whole test suite, and the rule that CI skips nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
 
 pytest_plugins = ["tests.contract_report", "tests.sandbox_fixture"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With DPONE_REQUIRE_EVERYTHING set, a test that skips has failed: what it needs could have been installed."""
+    report = yield
+    if report.skipped and os.environ.get("DPONE_REQUIRE_EVERYTHING"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be: {report.longrepr}"
+    return report

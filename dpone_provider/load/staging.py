@@ -5,7 +5,7 @@ The source is streamed once, as one INSERT. Whatever fails raises; the caller dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -50,6 +50,25 @@ class StagingRoom:
     notify: Callable[[str, dict[str, Any]], None]
 
 
+@attrs.frozen(kw_only=True)
+class _Reading:
+    """One open source on its way into the generation. ``asked``: what acceptance asks, by side."""
+
+    source: OpenSource
+    fit: Fit
+    asked: Mapping[str, MetricRequest]
+    observer: SourceObserver
+
+    def require_observable(self) -> None:
+        """Refuse as soon as a required count cannot be made.
+
+        A type that is not counted, too many distinct values (X5).
+        """
+        request = self.asked.get("source")
+        for name, reason in self.observer.unavailable if request is not None and request.required else ():
+            raise unobserved("source", UNAVAILABLE["source"], f"Column {name}: {reason}.")
+
+
 class ArrowStager:
     """Stages through Arrow record batches.
 
@@ -71,13 +90,19 @@ class ArrowStager:
         known = {**dict(self._live or ()), **dict(spec.sink.columns)}  # text formats are parsed as these types
         with open_source(spec.source, room.source, wire=room.wire, columns=tuple(known.items())) as source:
             columns = self._columns(source.schema)
-            fit = plan_fit(source.schema, columns)
-            names = tuple(name for name, _ in columns)
-            requests = self._requests(order, source, names)
-            observer = _observer(requests.get("source"), fit)
+            reading = self._reading(order, source, columns)
+            reading.require_observable()
             self._create(order, columns)
-            self._insert(order, source, fit, observer)
-        return self._prove(order, source, fit, requests, observer)
+            self._insert(order, reading)
+        return self._prove(order, reading)
+
+    def _reading(self, order: StagingOrder, source: OpenSource, columns: Columns) -> _Reading:
+        fit = plan_fit(source.schema, columns)
+        asked = self._requests(order, source, tuple(name for name, _ in columns))
+        request = asked.get("source")
+        nulls, distinct = (request.null_columns, request.distinct_columns) if request is not None else ((), ())
+        observer = SourceObserver(fit.wire_schema, null_columns=nulls, distinct_columns=distinct)
+        return _Reading(source=source, fit=fit, asked=asked, observer=observer)
 
     def _requests(self, order: StagingOrder, source: OpenSource, names: tuple[str, ...]) -> dict[str, MetricRequest]:
         """What acceptance asks of each side; this route has no target side (X5)."""
@@ -88,8 +113,7 @@ class ArrowStager:
 
     def _columns(self, schema: pa.Schema) -> Columns:
         sink = self._room.spec.sink
-        plain = frozenset(item for item in sink.design.order_by if item.isidentifier())
-        derived = derive_columns(schema, required=plain)
+        derived = derive_columns(schema, required=frozenset(sink.design.order_by))
         columns = resolve_columns(derived=derived, explicit=sink.columns, live=self._live)
         require_key_columns(sink.design.order_by, columns)
         return columns
@@ -111,26 +135,25 @@ class ArrowStager:
         except StatementFailed as failed:
             raise _staging_failed(failed, "The generation's table could not be created") from failed
 
-    def _insert(self, order: StagingOrder, source: OpenSource, fit: Fit, observer: SourceObserver) -> None:
+    def _insert(self, order: StagingOrder, reading: _Reading) -> None:
         room, sink = self._room, self._room.spec.sink
         try:
             insert_stream(
                 room.sink,
                 database=sink.table.database,
                 table=order.name,
-                columns=tuple(fit.wire_schema.names),
-                schema=fit.wire_schema,
-                batches=self._checked(order, source, fit, observer),
+                columns=tuple(reading.fit.wire_schema.names),
+                schema=reading.fit.wire_schema,
+                batches=self._checked(order, reading),
                 wire=room.wire,
             )
         except StatementFailed as failed:
             raise _staging_failed(failed, "The insert into the generation failed") from failed
 
-    def _checked(
-        self, order: StagingOrder, source: OpenSource, fit: Fit, observer: SourceObserver
-    ) -> Iterator[pa.RecordBatch]:
+    def _checked(self, order: StagingOrder, reading: _Reading) -> Iterator[pa.RecordBatch]:
         """Batches as they go on the wire: alive, within budget, fitting, observed."""
         budget = self._room.spec.sink.strategy.max_source_bytes
+        source, observer = reading.source, reading.observer
         for batch in source.batches():
             order.keep_alive()
             self.rows_read = source.rows
@@ -138,22 +161,16 @@ class ArrowStager:
                 raise DponeError(
                     "DPONE_SOURCE_TOO_LARGE", f"The source is over its budget of {budget} bytes (max_source_bytes)."
                 )
-            converted = fit.convert(batch)
+            converted = reading.fit.convert(batch)
             observer.observe(converted)
+            reading.require_observable()
             self._room.notify("rows", {"rows": source.rows, "total": source.total_rows, "bytes": source.bytes})
             yield converted
 
-    def _prove(
-        self,
-        order: StagingOrder,
-        source: OpenSource,
-        fit: Fit,
-        requests: dict[str, MetricRequest],
-        observer: SourceObserver,
-    ) -> StagedProof:
-        room, spec = self._room, self._room.spec
-        asked = requests.get("staged")
-        nulls, distinct = (asked.null_columns, asked.distinct_columns) if asked is not None else ((), ())
+    def _prove(self, order: StagingOrder, reading: _Reading) -> StagedProof:
+        room, spec, source, fit = self._room, self._room.spec, reading.source, reading.fit
+        staged = reading.asked.get("staged")
+        nulls, distinct = (staged.null_columns, staged.distinct_columns) if staged is not None else ((), ())
         order.keep_alive()
         room.notify("verify", {})
         try:
@@ -168,9 +185,9 @@ class ArrowStager:
             )
         order.keep_alive()
         report = self._gate(order, source.rows, counted.row_count)
-        recorder = AcceptanceMetricsRecorder(requests.values())
+        recorder = AcceptanceMetricsRecorder(reading.asked.values())
         for request in recorder.open_requests:
-            _record(recorder, request, observer if request.side == "source" else counted)
+            _record(recorder, request, reading.observer if request.side == "source" else counted)
         return StagedProof(
             rows=source.rows,
             source_probe={"row_count": source.rows, "typed_hash": None},
@@ -204,21 +221,13 @@ class ArrowStager:
         return receipt.report.payload()
 
 
-def _observer(request: MetricRequest | None, fit: Fit) -> SourceObserver:
-    nulls, distinct = (request.null_columns, request.distinct_columns) if request is not None else ((), ())
-    return SourceObserver(fit.wire_schema, null_columns=nulls, distinct_columns=distinct)
-
-
 def _record(
     recorder: AcceptanceMetricsRecorder, request: MetricRequest, counted: StagedMetrics | SourceObserver
 ) -> None:
-    """Record one side. A count that was not made leaves the whole side unobserved: refused when required (X5)."""
-    for name, count in counted.distinct_counts:
-        if isinstance(count, Unavailable):
-            if request.required:
-                raise unobserved(request.side, UNAVAILABLE[request.side], f"Column {name}: {count.reason}.")
-            recorder.unavailable(request.side)
-            return
+    """Record one side. A count that was not made leaves the whole side unobserved: one warning snapshot (X5)."""
+    if any(isinstance(count, Unavailable) for _, count in counted.distinct_counts):
+        recorder.unavailable(request.side)
+        return
     recorder.record(
         request.side,
         {

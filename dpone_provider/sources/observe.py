@@ -61,6 +61,11 @@ class SourceObserver:
                 self._reasons[name] = "more distinct values than the memory bound allows"
 
     @property
+    def unavailable(self) -> tuple[tuple[str, str], ...]:
+        """``(column, reason)`` of every distinct count that cannot be made any more."""
+        return tuple((name, self._reasons[name]) for name, values in self._distinct.items() if values is None)
+
+    @property
     def null_counts(self) -> tuple[tuple[str, int], ...]:
         """``(column, NULLs)`` in the order asked for."""
         return tuple(self._nulls.items())

@@ -84,8 +84,10 @@ def test_compressed_csv_is_read_by_its_suffix(tmp_path: Path, suffix: str, pack:
     assert [row["id"] for row in rows(tmp_path, f"f.csv{suffix}")] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst", ".zip"])
-@pytest.mark.parametrize("harm", ["cut", "flip"])
+@pytest.mark.parametrize(
+    ("suffix", "harm"),
+    [(suffix, harm) for suffix in (".gz", ".bz2", ".xz", ".zip") for harm in ("cut", "flip")] + [(".zst", "cut")],
+)  # a zstd frame carries no checksum unless its writer asked for one, so a flipped bit in it cannot be seen
 def test_damaged_compressed_files_are_refused(tmp_path: Path, suffix: str, harm: str) -> None:
     text = ("id,name\n" + "".join(f"{n},{n * 7919 % 1000}\n" for n in range(20_000))).encode()
     packed = io.BytesIO()
@@ -99,8 +101,6 @@ def test_damaged_compressed_files_are_refused(tmp_path: Path, suffix: str, harm:
     data = bytearray(packed.getvalue())
     if harm == "cut":
         data = data[: len(data) * 2 // 3]
-    elif suffix == ".zst":
-        pytest.skip("a zstd frame carries no checksum unless its writer asked for one")
     else:
         data[len(data) // 2] ^= 0x55
     (tmp_path / f"f.csv{suffix}").write_bytes(data)
