@@ -35,6 +35,8 @@ READ: Settings = {
     "sort_overflow_mode": "throw",
     "set_overflow_mode": "throw",
     "distinct_overflow_mode": "throw",
+    "join_overflow_mode": "throw",
+    "transfer_overflow_mode": "throw",
     "timeout_overflow_mode": "throw",
     "timeout_overflow_mode_leaf": "throw",
 }
@@ -69,6 +71,7 @@ INSERT: Settings = {
     "input_format_arrow_allow_missing_columns": 0,
     "input_format_arrow_case_insensitive_column_matching": 0,
     "send_progress_in_http_headers": 0,
+    "timeout_overflow_mode": "throw",
     "wait_end_of_query": 1,
 }
 """Of the bulk INSERT.

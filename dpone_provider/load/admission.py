@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpone_provider.clickhouse.catalog import TableState, database_engine, row_policies, table_state
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.errors import DponeError
+from dpone_provider.load.refusals import unreadable
 from dpone_provider.manifest.spec import TableRef
 from dpone_provider.wire import StatementFailed
 
@@ -53,10 +54,3 @@ def _admit_table(state: TableState, name: str, policies: int) -> None:
 
 def _unsupported(problem: str, remedy: str) -> DponeError:
     return DponeError("DPONE_TARGET_UNSUPPORTED", f"{problem}.", remedy=remedy, target_commit="not_started")
-
-
-def unreadable(failed: StatementFailed, what: str) -> DponeError:
-    """The error of an admission that got no clean answer. ``what`` was being admitted."""
-    if failed.code is None:
-        return DponeError("DPONE_SERVER_UNREACHABLE", f"The server stopped answering while {what} was admitted.")
-    return DponeError("DPONE_SERVER_REFUSED", f"The catalog could not be read (server error {failed.code}).")

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
 from dpone_provider.errors import DponeError
+from dpone_provider.manifest.spec import PhysicalDesign
 
 Columns = tuple[tuple[str, str], ...]
+
+
+def key_columns(design: PhysicalDesign, names: Sequence[str]) -> frozenset[str]:
+    """The columns that the sorting or the partition key names as they are: the server refuses Nullable ones.
+
+    Expressions are left to the server. Raises DPONE_SOURCE_COLUMN_UNKNOWN for a plain name that is no column.
+    """
+    missing = {item for item in design.order_by if item.isidentifier()} - set(names)
+    _require(missing, "The key order_by names columns that the source lacks", "Correct physical_design.order_by.")
+    keys = design.order_by if design.partition_by is None else (*design.order_by, design.partition_by)
+    return frozenset(keys).intersection(names)
 
 
 def resolve_columns(*, derived: Columns, explicit: Columns, live: Columns | None) -> Columns:
@@ -18,32 +30,26 @@ def resolve_columns(*, derived: Columns, explicit: Columns, live: Columns | None
     """
     declared = dict(explicit)
     names = [name for name, _ in derived]
+    if not names:
+        raise DponeError("DPONE_SOURCE_COLUMN_UNKNOWN", "The source has no columns.", remedy="Correct the source.")
     _require(set(declared) - set(names), "sink.columns names columns that the source lacks", "Correct sink.columns.")
     if live is None:
         return tuple((name, declared.get(name, kind)) for name, kind in derived)
     known = dict(live)
     _require(
         set(names) - set(known) - set(declared),
-        "the source has columns that the target table lacks",
+        "The source has columns that the target table lacks",
         "Add each to sink.columns with its type, or leave it out of the source.",
     )
     _require(
         set(known) - set(names),
-        "the target table has columns that the source lacks",
+        "The target table has columns that the source lacks",
         "Add each to the source, or drop it from the table.",
     )
     return tuple((name, declared.get(name) or known[name]) for name in names)
 
 
-def require_key_columns(order_by: Iterable[str], columns: Columns) -> frozenset[str]:
-    """The plain column names of a sorting key, which must exist. Expressions are left to the server."""
-    names: Mapping[str, str] = dict(columns)
-    plain = {item for item in order_by if item.isidentifier()}
-    _require(plain - set(names), "order_by names columns that the source lacks", "Correct physical_design.order_by.")
-    return frozenset(plain)
-
-
 def _require(wrong: set[str], problem: str, remedy: str) -> None:
     if wrong:
         listed = ", ".join(sorted(wrong)[:10]) + (" …" if len(wrong) > 10 else "")
-        raise DponeError("DPONE_SOURCE_COLUMN_UNKNOWN", f"{problem[0].upper()}{problem[1:]}: {listed}.", remedy=remedy)
+        raise DponeError("DPONE_SOURCE_COLUMN_UNKNOWN", f"{problem}: {listed}.", remedy=remedy)

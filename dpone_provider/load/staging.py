@@ -19,7 +19,8 @@ from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
-from dpone_provider.load.columns import Columns, require_key_columns, resolve_columns
+from dpone_provider.load.columns import Columns, key_columns, resolve_columns
+from dpone_provider.load.refusals import staging_failed
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest, plan_requests
@@ -113,10 +114,8 @@ class ArrowStager:
 
     def _columns(self, schema: pa.Schema) -> Columns:
         sink = self._room.spec.sink
-        derived = derive_columns(schema, required=frozenset(sink.design.order_by))
-        columns = resolve_columns(derived=derived, explicit=sink.columns, live=self._live)
-        require_key_columns(sink.design.order_by, columns)
-        return columns
+        derived = derive_columns(schema, required=key_columns(sink.design, schema.names))
+        return resolve_columns(derived=derived, explicit=sink.columns, live=self._live)
 
     def _create(self, order: StagingOrder, columns: Columns) -> None:
         room, sink = self._room, self._room.spec.sink
@@ -133,7 +132,7 @@ class ArrowStager:
                 comment=f"{kept}\n{order.mark}" if kept else order.mark,
             )
         except StatementFailed as failed:
-            raise _staging_failed(failed, "The generation's table could not be created") from failed
+            raise staging_failed(failed, "The generation's table could not be created") from failed
 
     def _insert(self, order: StagingOrder, reading: _Reading) -> None:
         room, sink = self._room, self._room.spec.sink
@@ -148,7 +147,7 @@ class ArrowStager:
                 wire=room.wire,
             )
         except StatementFailed as failed:
-            raise _staging_failed(failed, "The insert into the generation failed") from failed
+            raise staging_failed(failed, "The insert into the generation failed") from failed
 
     def _checked(self, order: StagingOrder, reading: _Reading) -> Iterator[pa.RecordBatch]:
         """Batches as they go on the wire: alive, within budget, fitting, observed."""
@@ -177,7 +176,7 @@ class ArrowStager:
             counted = staging.staged_metrics(room.control, spec.sink.table.database, order.name, nulls, distinct)
             state = table_state(room.control, spec.sink.table.database, order.name)
         except StatementFailed as failed:
-            raise _staging_failed(failed, "The staged generation could not be counted") from failed
+            raise staging_failed(failed, "The staged generation could not be counted") from failed
         if state is None or state.uuid != order.uuid or counted.row_count != source.rows:
             raise DponeError(
                 "DPONE_STAGED_COUNT_MISMATCH",
@@ -253,12 +252,3 @@ def _effective_plan(spec: LoadSpec, schema: pa.Schema, fit: Fit) -> dict[str, An
 
 def _digest(value: Any) -> str:
     return "sha256:" + canonical.digest(value)
-
-
-def _staging_failed(failed: StatementFailed, what: str) -> DponeError:
-    cause = f"server error {failed.code}" if failed.code is not None else "no answer from the server"
-    remedies = {
-        243: "Free disk space on the server, then retry.",
-        241: "The server's memory limit was hit: retry later.",
-    }
-    return DponeError("DPONE_STAGING_FAILED", f"{what} ({cause}).", remedy=remedies.get(failed.code or 0, ""))

@@ -18,8 +18,9 @@ from dpone_provider.clickhouse.catalog import ClickHouseCatalog, TableState
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
-from dpone_provider.load.admission import admit_target, unreadable
+from dpone_provider.load.admission import admit_target
 from dpone_provider.load.outcome import RunIdentity
+from dpone_provider.load.refusals import unreadable
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
 from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant

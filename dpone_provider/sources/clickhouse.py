@@ -1,7 +1,8 @@
 """A ClickHouse table or query as one Arrow stream over HTTP.
 
 The query runs with ``readonly=1``, so whatever its text says it changes nothing; that setting and the format's settings
-are accepted in one request. A user whose profile already fixes ``readonly=1`` cannot be given settings and is refused.
+are accepted in one request. A user whose profile already fixes ``readonly=1`` cannot be given settings and is refused;
+``readonly=2`` is as good as ours and is left as it is. Names without a database are in the connection's database.
 No request is sent twice, and closing early cancels the query on the server.
 """
 
@@ -40,6 +41,7 @@ FORMAT: Final[pins.Settings] = {
 }
 _NOT_FOUND = {60: "table", 81: "database", 47: "column", 46: "function", 497: "grant"}
 _LAST = 1 << 17
+_WRITABLE: Final = "Give its profile readonly=2, or 0 with SELECT grants only: a query must carry its own settings."
 _BROKEN = (urllib3.exceptions.HTTPError, OSError, pa.ArrowException)
 
 
@@ -107,6 +109,14 @@ class QueryStream:
         except StatementFailed as failed:
             raise _refused(failed.code) from None
         client.params.update({name: str(value) for name, value in {**pins.READ, **FORMAT}.items()})
+        fixed = client.server_settings["readonly"].value if "readonly" in client.server_settings else "0"
+        if fixed == "2":
+            del client.params["readonly"]
+        elif fixed != "0":
+            problem = "The source's user has readonly=1 in its profile."
+            raise DponeError("DPONE_SERVER_REFUSED", problem, remedy=_WRITABLE)
+        if self._endpoint.database:
+            client.params["database"] = self._endpoint.database
         return client
 
     def _require_end(self) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM on a real process while it stages: nothing is left behind and the slot is given back."""
+"""Ctrl-C, SIGTERM and SIGHUP on a real process while it stages: nothing is left behind and the slot is given back."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def until_staging(process: subprocess.Popen[str], desk: Desk, sql: Sql) -> None:
 
 
 @pytest.mark.contract("O1", "O4")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 @pytest.mark.parametrize("durable", ["true", "false"])
 def test_a_stop_while_staging_leaves_nothing_behind(
     slow: Desk, sql: Sql, stop: Stop, number: int, code: int, durable: str

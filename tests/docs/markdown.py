@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import attrs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-_FENCE = re.compile(r"^```(?P<language>[a-z]+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>[a-z]+)(?: (?P<file>\S+))?\n(?P<text>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -23,13 +27,13 @@ class Block:
 
 
 def blocks(document: Path) -> list[Block]:
-    """The fenced blocks of a document, in order."""
+    """The fenced blocks of a document, in order; indented ones (in a list) too."""
     text = document.read_text(encoding="utf-8")
     return [
         Block(
             language=found["language"],
             file=found["file"] or "",
-            text=found["text"],
+            text=textwrap.dedent(found["text"]),
             line=text.count("\n", 0, found.start("text")) + 1,
         )
         for found in _FENCE.finditer(text)

@@ -158,7 +158,6 @@ def test_the_generator_runs_as_a_module() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.contract("D3")
 def test_what_is_not_verified_live_is_labelled() -> None:
     text = (DOCS / "operating.md").read_text(encoding="utf-8")
     section = text.partition("## What is UNVERIFIED")[2].partition("\n## ")[0]
