@@ -17,6 +17,9 @@ from dpone_provider.wire import Effect, StatementFailed
 
 TABLE = "dpone_replay_authority"
 COLUMNS = ("target_key", "operation_id", "phase", "owner", "record", "record_sha256")
+KEEPER_DATA_GONE = 668
+"""The server's error when a table is there and its path in Keeper is not."""
+FORGOTTEN = "has lost its data in Keeper: drop it and provision it again, once you know why"
 _ONCE = "SETTINGS keeper_map_strict_mode=1, insert_keeper_max_retries=0, keeper_max_retries=0"
 _ENGINE = re.compile(r"KeeperMap\('(/(?:[^'\\]|\\.)*)'\) PRIMARY KEY target_key", re.DOTALL)
 _EXPECTED = "KeeperMap('<literal path>') PRIMARY KEY target_key"
@@ -90,7 +93,13 @@ class ClickHouseReplayQualityStore:
             f"FROM {self._where} WHERE target_key = {{key:String}}"
         )
         effect = Effect(kind="authority_read", what="read the slot", replica=name)
-        now_ms, found = only_row(self._clients[name].query(effect, sql, {"key": target_key}, settings=pins.READ))
+        try:
+            answer = self._clients[name].query(effect, sql, {"key": target_key}, settings=pins.READ)
+        except StatementFailed as failed:
+            if failed.code == KEEPER_DATA_GONE:
+                self._unsupported(FORGOTTEN, name)
+            raise
+        now_ms, found = only_row(answer)
         if type(now_ms) is not int:
             raise StatementFailed(None, "a clock that is no integer")
         rows = tuple((StoredRow(**dict(zip(COLUMNS, map(text, row[:6]), strict=True))), int(row[6])) for row in found)

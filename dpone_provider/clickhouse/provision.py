@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import Literal, NoReturn
 
 from dpone_provider.clickhouse import pins, quote
-from dpone_provider.clickhouse.authority_store import TABLE, authority_ddl, difference
+from dpone_provider.clickhouse.authority_store import (
+    TABLE,
+    ClickHouseReplayQualityStore,
+    authority_ddl,
+    difference,
+)
 from dpone_provider.clickhouse.catalog import database_engine, table_state
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.errors import DponeError
@@ -73,6 +78,8 @@ def _is_there(client: ControlClient, replica: str, database: str, path: str) -> 
     problem = difference(state)
     if not problem and not authority_ddl(database, path).endswith(f"ENGINE = {state.engine_full}"):
         problem = "has another Keeper path than the one to provision"
+    if not problem:  # a table whose data in Keeper is gone is still listed
+        ClickHouseReplayQualityStore({replica: client}, database).read("")
     if problem:
         raise DponeError(
             "DPONE_REPLAY_AUTHORITY_UNSUPPORTED",

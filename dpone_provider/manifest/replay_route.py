@@ -1,6 +1,6 @@
-"""What ``durable_quality_replay: true`` cannot do yet, as far as the manifest alone can tell (M7, offline part).
+"""What a route cannot do yet, as far as the manifest alone can tell (M7, offline part).
 
-Nothing here runs with the selector off: ``false`` is inert (M5).
+Most of it concerns ``durable_quality_replay: true`` only: ``false`` is inert (M5).
 """
 
 from __future__ import annotations
@@ -15,25 +15,30 @@ from dpone_provider.quality.policy import QualityPolicy
 ROUTE = "DPONE_ROUTE_UNSUPPORTED"
 EVIDENCE = "DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED"
 _DESIGN: Path = ("sink", "options", "physical_design", "storage", "clickhouse")
+_STAGING: Path = ("sink", "staging", "schema")
+_ENGINE: Path = (*_DESIGN, "engine")
+_EITHER_WAY = (_STAGING, _ENGINE)
 _TTL = re.compile(r"\bttl\b", re.IGNORECASE)
 
 
 def refuse_unsupported(process: Node, sink: SinkSpec, quality: QualityPolicy, log: ProblemLog) -> None:
-    """Note everything of a process that the durable route does not admit. Pure, before any look-up (M6)."""
-    if not sink.durable_quality_replay:
-        return
+    """Note everything of a process that its route does not admit. Pure, before any look-up (M6)."""
 
     def refuse(path: Path, message: str, remedy: str = "", code: str = ROUTE) -> None:
-        log.add(locate(process, path), code, f"with durable_quality_replay: true, {message}", remedy)
+        when = "" if path in _EITHER_WAY else "with durable_quality_replay: true, "
+        log.add(locate(process, path), code, f"{when}{message}", remedy)
 
+    if sink.staging_database is not None:  # the switch of two names works inside one database only
+        remedy = "Leave sink.staging out, or name the target's schema."
+        refuse(_STAGING, "staging must be in the target's database", remedy)
+    if sink.design.engine != "MergeTree":  # what merges away rows has no count that could be proven
+        message = "the engine must be plain MergeTree; others, replicated ones too, are not available yet"
+        refuse(_ENGINE, message, "Write engine: MergeTree, or leave it out.")
+    if not sink.durable_quality_replay:
+        return
     if sink.strategy.max_source_bytes is None:
         remedy = "Set it to the largest number of source bytes that a load may read."
         refuse(("sink", "strategy", "max_source_bytes"), "strategy.max_source_bytes must be set", remedy)
-    if sink.staging_database is not None:
-        remedy = "Leave sink.staging out, or name the target's schema."
-        refuse(("sink", "staging", "schema"), "staging must be in the target's database", remedy)
-    if sink.design.engine != "MergeTree":
-        refuse((*_DESIGN, "engine"), "the engine must be plain MergeTree", "Write engine: MergeTree, or leave it out.")
     for place, text in _texts(sink):
         if _TTL.search(text.replace("_", " ")):
             refuse(place, "TTL is not supported: it changes rows after they were proven", "Remove it.")

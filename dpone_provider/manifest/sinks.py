@@ -118,8 +118,6 @@ def _read_design(options: Fields, columns: set[str]) -> PhysicalDesign:
     if fields is None:
         return PhysicalDesign()
     engine = checked(fields, "engine", fields.text("engine"), engine_fault) or "MergeTree"
-    if engine.startswith(("Replicated", "Shared")):
-        fields.problem("engine", "DPONE_ROUTE_UNSUPPORTED", "replicated engines need a cluster: not available yet")
     return PhysicalDesign(
         engine=re.sub(r"\s*\(\s*\)$", "", engine.strip()),
         order_by=_read_keys(fields, columns),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,11 @@ from dpone_provider.clickhouse.authority_store import TABLE, ClickHouseReplayQua
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.provision import apply, provision_statements
 from dpone_provider.errors import DponeError
+from dpone_provider.sandbox.config import SandboxConfig
+from dpone_provider.sandbox.process import SandboxServer
 from dpone_provider.wire import DirectWire
+from tests.loads import endpoint_of
+from tests.sandbox_fixture import ask
 
 Sql = Callable[..., list[tuple[Any, ...]]]
 pytestmark = pytest.mark.contract("A7")
@@ -66,3 +72,26 @@ def test_a_database_that_is_not_atomic_is_refused(
         apply({"r1": client}, f"{database}_m")
     sql(f"DROP DATABASE {database}_m")
     assert wire.counts["create_table"] == 0
+
+
+@pytest.mark.contract("A1", "A7")
+def test_an_authority_that_keeper_forgot_is_named_and_nothing_is_called_provisioned(tmp_path: Path) -> None:
+    """The sandbox's Keeper lives in memory: after a restart the table is listed and its data is gone."""
+    folder, server = tmp_path / "sandbox", SandboxServer()
+    for forgotten in (False, True):
+        running = server.start(SandboxConfig(folder=folder, bound_to_starter=True))
+        control = ControlClient(endpoint_of(running), DirectWire())
+        try:
+            if not forgotten:
+                ask(running, "CREATE DATABASE d ENGINE = Atomic")
+                assert apply({"one": control}, "d") == {"one": "created"}
+                continue
+            store = ClickHouseReplayQualityStore({"one": control}, "d")
+            for use in (partial(store.read, "key"), partial(apply, {"one": control}, "d")):
+                with pytest.raises(DponeError) as raised:
+                    use()
+                assert raised.value.code == "DPONE_REPLAY_AUTHORITY_UNSUPPORTED"
+                assert "lost its data in Keeper" in raised.value.message
+        finally:
+            control.close()
+            server.stop(folder)

@@ -29,9 +29,6 @@ def sink(selector: bool, **changes: Any) -> dict[str, Any]:
     [
         ({"strategy": None}, "sink.strategy.max_source_bytes"),
         ({"strategy": {"mode": "full_refresh"}}, "sink.strategy.max_source_bytes"),
-        ({"staging": {"schema": "other"}}, "sink.staging.schema"),
-        ({"design": {"engine": "ReplacingMergeTree"}}, "sink.options.physical_design.storage.clickhouse.engine"),
-        ({"design": {"engine": "MergeTree(x)"}}, "sink.options.physical_design.storage.clickhouse.engine"),
         (
             {"design": {"settings": {"ttl_only_drop_parts": 1}}},
             "sink.options.physical_design.storage.clickhouse.settings.ttl_only_drop_parts",
@@ -42,6 +39,24 @@ def test_true_refuses_what_false_allows(changes: dict[str, Any], path: str) -> N
     spec_from_values(source=SOURCE, sink=sink(False, **changes), name="load")
     with pytest.raises(ManifestError) as caught:
         spec_from_values(source=SOURCE, sink=sink(True, **changes), name="load")
+    assert [(problem.code, problem.path) for problem in caught.value.problems] == [("DPONE_ROUTE_UNSUPPORTED", path)]
+
+
+@pytest.mark.parametrize("selector", [True, False])
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"staging": {"schema": "other"}}, "sink.staging.schema"),
+        ({"design": {"engine": "ReplacingMergeTree"}}, "sink.options.physical_design.storage.clickhouse.engine"),
+        ({"design": {"engine": "ReplicatedMergeTree"}}, "sink.options.physical_design.storage.clickhouse.engine"),
+        ({"design": {"engine": "MergeTree(x)"}}, "sink.options.physical_design.storage.clickhouse.engine"),
+    ],
+)
+def test_what_no_staged_refresh_can_do_is_refused_either_way(
+    changes: dict[str, Any], path: str, selector: bool
+) -> None:
+    with pytest.raises(ManifestError) as caught:
+        spec_from_values(source=SOURCE, sink=sink(selector, **changes), name="load")
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [("DPONE_ROUTE_UNSUPPORTED", path)]
 
 
