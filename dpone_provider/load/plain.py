@@ -79,7 +79,7 @@ class PlainRefresh:
             raise self._unanswered(sent) from failed
         except BaseException as error:
             if not sent:
-                self._drop_staging()
+                self._cleaner.discard(self._replica, self._order.uuid)
             if isinstance(error, DponeError) and error.target_commit is None:
                 error.target_commit = "unknown" if sent else "not_started"
             raise
@@ -97,7 +97,7 @@ class PlainRefresh:
     def _settle(self, before: CatalogFacts) -> Cleaned:
         after = self._cleaner.facts(self._replica)
         if after.live is None or after.live.uuid != self._order.uuid:
-            self._drop_staging()
+            self._cleaner.discard(self._replica, self._order.uuid)
             raise DponeError("DPONE_PUBLICATION_UNCERTAIN")
         if before.live is None or self._keep_previous:
             return Cleaned()
@@ -120,15 +120,8 @@ class PlainRefresh:
         ]
         self._cleaner.drop(self._replica, mine)
 
-    def _drop_staging(self) -> None:
-        try:
-            private = self._cleaner.facts(self._replica).private
-        except (StatementFailed, DponeError):
-            return
-        self._cleaner.drop(self._replica, [table for table in private if table.uuid == self._order.uuid])
-
     def _unanswered(self, sent: bool) -> DponeError:
         if sent:
             return DponeError("DPONE_PUBLICATION_UNCERTAIN", target_commit="unknown")
-        self._drop_staging()
+        self._cleaner.discard(self._replica, self._order.uuid)
         return DponeError("DPONE_STAGING_FAILED", "The server stopped answering.", target_commit="not_started")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from dpone_provider.errors import DponeError
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.ports import Catalog, CatalogFacts, NamedTable, Publisher
 from dpone_provider.wire import StatementFailed
@@ -79,6 +80,14 @@ class Cleaner:
         for table in tables:
             cleaned += self._drop_one(replica, table)
         return cleaned
+
+    def discard(self, replica: str, uuid: str) -> Cleaned:
+        """Drop the table of this UUID wherever it stands under a private name."""
+        try:
+            private = self.facts(replica).private
+        except (StatementFailed, DponeError):
+            return Cleaned(failed=(replica,))
+        return self.drop(replica, [table for table in private if table.uuid == uuid])
 
     def clean(
         self, replica: str, *, below: int, keep: Iterable[str | None], also: Iterable[str | None] = ()

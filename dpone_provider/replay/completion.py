@@ -1,4 +1,4 @@
-"""Is the stored proof still the proof of what was sealed? One check for the original run and for a replay.
+"""Seal a proof, check that it still stands, end the operation with it: one way for the original run and for a replay.
 
 (protocol 6; G8).
 """
@@ -14,10 +14,11 @@ from dpone_provider.errors import DponeError
 from dpone_provider.quality.gates import Probe
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
-from dpone_provider.replay.capsule import QualityReplayCapsule
+from dpone_provider.replay.capsule import CapsuleError, QualityReplayCapsule
 from dpone_provider.replay.claim import Claimant
 from dpone_provider.replay.ports import StagedProof
-from dpone_provider.replay.record import Found
+from dpone_provider.replay.record import AuthorityRecord, Found
+from dpone_provider.replay.tenure import Fenced, Tenure, Uncertain
 
 BOUNDARY: Final = "resume_validation"
 
@@ -124,3 +125,49 @@ def replay_result(capsule: QualityReplayCapsule) -> dict[str, Any]:
         "acceptance": {side: core["acceptance"].get(side) for side in ("source", "staged")},
         "quality_gates": core["report"],
     }
+
+
+def original_ids(record: AuthorityRecord) -> dict[str, str]:
+    """Which run and staging made the sealed proof; {} when there is none or it cannot be read."""
+    if record.capsule is None:
+        return {}
+    try:
+        core = QualityReplayCapsule.parse(record.capsule).core
+    except CapsuleError:
+        return {}
+    return {"original_run_id": core["run_id"], "original_load_id": core["load_id"]}
+
+
+class Completion:
+    """How an operation ends in its slot: COMPLETE with its proof, or FAILED."""
+
+    def __init__(self, tenure: Tenure, me: Claimant, policy: QualityPolicy) -> None:
+        self._tenure = tenure
+        self._me = me
+        self._policy = policy
+
+    def complete(self) -> Proof:
+        """Check the stored proof and write COMPLETE over COMMITTED. A proof that does not stand fails."""
+        try:
+            proof = check_stored(self._tenure.found, self._me, self._policy)
+        except ProofRefused as refused:
+            self.fail(refused.error)
+            raise refused.error from refused
+        if self._tenure.record.phase != "COMMITTED":
+            return proof
+        capsule = proof.capsule.complete(self._tenure.found.version + 1)
+        self._tenure.change(phase="COMPLETE", capsule=capsule.encode())
+        return attrs.evolve(proof, capsule=capsule)
+
+    def fail(self, error: DponeError) -> None:
+        """Make a failure durable; the caller raises it. A COMPLETE record keeps its proof and is only released."""
+        record = self._tenure.record
+        try:
+            if record.phase == "COMPLETE" or record.capsule is None:
+                self._tenure.change(final=True, owner="")
+            else:
+                capsule = QualityReplayCapsule.parse(record.capsule).failed(self._tenure.found.version + 1)
+                self._tenure.change(final=True, phase="FAILED", owner="", capsule=capsule.encode())
+        except Fenced as fenced:
+            uncertain = Uncertain(f"A newer attempt took over before {error.code} was recorded.")
+            raise uncertain from fenced

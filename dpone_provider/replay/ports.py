@@ -141,3 +141,21 @@ class Stager(Protocol):
 
     def stage(self, order: StagingOrder) -> StagedProof:
         """Stage, check gates, observe. Raises ``DponeError`` when the source, the staging or a gate fails."""
+
+
+@attrs.frozen(kw_only=True)
+class Ports:
+    """What a session works through.
+
+    ``notify(step, facts)`` tells each step before it acts; ``check_cancelled`` raises when the attempt must not go
+    on; ``new_id`` gives 32 hex, ``new_uuid`` a UUID text; ``clock`` is monotonic seconds.
+    """
+
+    store: AuthorityStore
+    catalog: Catalog
+    publisher: Publisher
+    new_id: Callable[[], str]
+    new_uuid: Callable[[], str]
+    clock: Callable[[], float]
+    notify: Callable[[str, dict[str, Any]], None]
+    check_cancelled: Callable[[], None]

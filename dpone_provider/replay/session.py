@@ -13,12 +13,12 @@ import attrs
 from dpone_provider.errors import DponeError, TargetCommit
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.replay import publication as do
-from dpone_provider.replay.capsule import CapsuleError, QualityReplayCapsule
 from dpone_provider.replay.claim import Claimant
 from dpone_provider.replay.cleanup import Cleaned, Cleaner
-from dpone_provider.replay.completion import Proof, ProofRefused, check_stored, replay_result, seal
-from dpone_provider.replay.ports import AuthorityStore, Catalog, Publisher, StagedProof, Stager, StagingOrder
+from dpone_provider.replay.completion import Completion, Proof, original_ids, replay_result
+from dpone_provider.replay.ports import Ports, Stager
 from dpone_provider.replay.record import AuthorityRecord, HistoryEntry
+from dpone_provider.replay.staged import Generation, rejected
 from dpone_provider.replay.tenure import Fenced, Tenure, Uncertain
 from dpone_provider.replay.write import SlotAuthority
 from dpone_provider.wire import StatementFailed
@@ -43,24 +43,6 @@ class Finished:
     history: tuple[HistoryEntry, ...]
 
 
-@attrs.frozen(kw_only=True)
-class Ports:
-    """What a session works through.
-
-    ``notify(step, facts)`` tells each step before it acts; ``check_cancelled`` raises when the attempt must not go
-    on; ``new_id`` gives 32 hex, ``new_uuid`` a UUID text; ``clock`` is monotonic seconds.
-    """
-
-    store: AuthorityStore
-    catalog: Catalog
-    publisher: Publisher
-    new_id: Callable[[], str]
-    new_uuid: Callable[[], str]
-    clock: Callable[[], float]
-    notify: Callable[[str, dict[str, Any]], None]
-    check_cancelled: Callable[[], None]
-
-
 class QualityReplaySession:
     """One attempt of one operation: claim, finish what is missing, complete, release.
 
@@ -78,8 +60,8 @@ class QualityReplaySession:
             operation=me.operation, catalog=ports.catalog, publisher=ports.publisher, new_id=ports.new_id
         )
         self._progress = do.Progress()
-        self._order: StagingOrder | None = None
-        self._staged: StagedProof | None = None
+        self._generation = Generation(ports, me, self._cleaner)
+        self._completion = Completion(self.tenure, me, policy)
         self._proof: Proof | None = None
         self._inherited = False
         self.target_commit: TargetCommit | None = None
@@ -97,8 +79,8 @@ class QualityReplaySession:
                 self._perform(do.decide(self.tenure.record, self._progress), stager)
             return self._finish(self._proof)
         except Fenced:
-            if self.tenure.lost_beyond(self._order.uuid if self._order is not None else None):
-                self._drop_staging()
+            if self.tenure.lost_beyond(self._generation.uuid):
+                self._generation.drop()
             raise
         except Uncertain as error:
             error.target_commit = self.target_commit
@@ -115,18 +97,13 @@ class QualityReplaySession:
 
     def details(self) -> dict[str, Any]:
         """What protocol 8 asks of a failure: known ids and states only; what is absent is not claimed."""
-        known: dict[str, Any] = {"current_load_id": self._order.load_id} if self._order is not None else {}
+        order = self._generation.order
+        known: dict[str, Any] = {"current_load_id": order.load_id} if order is not None else {}
         record = self.tenure.found.record
         if record is None or record.operation != self._me.operation:
             return known
         known["quality_state"] = record.phase
-        if record.capsule is not None:
-            try:
-                core = QualityReplayCapsule.parse(record.capsule).core
-            except CapsuleError:  # it cannot be read: nothing of it is claimed
-                return known
-            known |= {"original_run_id": core["run_id"], "original_load_id": core["load_id"]}
-        return known
+        return known | original_ids(record)
 
     def _claim(self) -> None:
         self._ports.notify("claim", {})
@@ -149,9 +126,9 @@ class QualityReplaySession:
             case do.Observe(replica):
                 self._remember(seen={**self._progress.seen, replica: self._cleaner.facts(replica)})
             case do.Seal(predecessor):
-                self._seal(predecessor)
+                self.tenure.write(self._generation.sealed(record, self._policy, predecessor))
             case do.Reject(reason):
-                raise _rejected(reason)
+                raise rejected(reason)
             case do.Restart():
                 self._restart()
             case do.Dispatch(candidates):
@@ -182,41 +159,16 @@ class QualityReplaySession:
     # -- staging -------------------------------------------------------------------------------------------------
 
     def _stage(self, stager: Stager) -> None:
-        if self._order is not None:  # one epoch stages at most once
-            raise _rejected("generation_lost")
-        record = self.tenure.record
-        self._order = StagingOrder(
-            name=record.operation.candidate(record.epoch),
-            uuid=self._ports.new_uuid(),
-            mark=record.operation.mark(record.epoch),
-            load_id=self._ports.new_id(),
-            keep_alive=self._keep_alive,
-        )
-        self._ports.notify("stage", {"epoch": record.epoch})
+        if self._generation.order is not None:  # one epoch stages at most once
+            raise rejected("generation_lost")
         self.tenure.count(source_reads=1)
-        self._staged = stager.stage(self._order)
-        self.tenure.count(rows=self._staged.rows)
-        self._remember(staged=self._order.uuid, seen={})
+        proof = self._generation.stage(self.tenure.record, stager, keep_alive=self._keep_alive)
+        self.tenure.count(rows=proof.rows)
+        self._remember(staged=self._generation.uuid, seen={})
 
     def _keep_alive(self) -> None:
         self._ports.check_cancelled()
         self.tenure.keep_alive()
-
-    def _seal(self, predecessor: Mapping[str, str | None]) -> None:
-        if self._order is None or self._staged is None:
-            raise LookupError("nothing is staged")
-        capsule = seal(self._me, self._policy, self._staged, self._order.load_id)
-        self._ports.notify("seal", {"core_digest": capsule.core_digest})
-        sealed = attrs.evolve(
-            self.tenure.record,
-            phase="PREPARED",
-            generation=self._order.uuid,
-            predecessor=predecessor,
-            candidates=dict.fromkeys(self._me.replicas, self._order.name),
-            capsule=capsule.encode(),
-        )
-        sealed.reserve(capsule.largest())
-        self.tenure.write(sealed)
 
     def _restart(self) -> None:
         """The sealed generation is gone and was never sent: start again under this attempt's own epoch."""
@@ -229,7 +181,7 @@ class QualityReplaySession:
 
         What cannot be done now is swept by the next attempt.
         """
-        self._drop_staging()
+        self._generation.drop()
         try:
             self.tenure.change(final=True, phase="REJECTED", owner="")
         except Fenced as fenced:
@@ -237,16 +189,6 @@ class QualityReplaySession:
         except (DponeError, StatementFailed):
             self._ports.notify("reject_unconfirmed", {})
         return None
-
-    def _drop_staging(self) -> None:
-        if self._order is None:
-            return
-        for replica in self._me.replicas:
-            try:
-                private = self._cleaner.facts(replica).private
-            except (StatementFailed, DponeError):
-                continue
-            self._cleaner.drop(replica, [table for table in private if table.uuid == self._order.uuid])
 
     def _unanswered(self) -> DponeError:
         """A read got no answer; nothing became uncertain by it."""
@@ -280,16 +222,7 @@ class QualityReplaySession:
 
     def _complete(self) -> None:
         self._ports.notify("complete", {"phase": self.tenure.record.phase})
-        try:
-            proof = check_stored(self.tenure.found, self._me, self._policy)
-        except ProofRefused as refused:
-            self._fail(refused.error)
-            raise refused.error from refused
-        if self.tenure.record.phase == "COMMITTED":
-            capsule = proof.capsule.complete(self.tenure.found.version + 1)
-            self.tenure.change(phase="COMPLETE", capsule=capsule.encode())
-            proof = attrs.evolve(proof, capsule=capsule)
-        self._proof = proof
+        self._proof = self._completion.complete()
 
     def _stop(self, action: do.Fail | do.Stop) -> None:
         """Raise what the facts mean. A live table that is not ours any more is made durable first."""
@@ -304,21 +237,8 @@ class QualityReplaySession:
             "Another table is live now than the generation that was published and proven.",
             remedy="Find who wrote the table; start a new operation to load it again.",
         )
-        self._fail(error)
+        self._completion.fail(error)
         raise error
-
-    def _fail(self, error: DponeError) -> None:
-        """Make a failure durable. A COMPLETE record keeps its proof and is only released."""
-        record = self.tenure.record
-        try:
-            if record.phase == "COMPLETE" or record.capsule is None:
-                self.tenure.change(final=True, owner="")
-            else:
-                capsule = QualityReplayCapsule.parse(record.capsule).failed(self.tenure.found.version + 1)
-                self.tenure.change(final=True, phase="FAILED", owner="", capsule=capsule.encode())
-        except Fenced as fenced:
-            uncertain = Uncertain(f"A newer attempt took over before {error.code} was recorded.")
-            raise uncertain from fenced
 
     def _finish(self, proof: Proof) -> Finished:
         self._ports.check_cancelled()
@@ -348,9 +268,3 @@ class QualityReplaySession:
             keep, also = (predecessor, ()) if self._keep_previous else ((), predecessor)
             cleaned += self._cleaner.clean(replica, below=record.epoch + 2, keep=(record.generation, *keep), also=also)
         return cleaned
-
-
-def _rejected(reason: str) -> DponeError:
-    if reason == "live_on_some_replicas":
-        return DponeError("DPONE_TARGET_UNSUPPORTED", "The target is live on some replicas only.")
-    return DponeError("DPONE_STAGING_FAILED", "The staged generation disappeared before it was sealed.")

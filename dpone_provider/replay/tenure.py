@@ -92,7 +92,8 @@ class Tenure:
         if written.verdict is Verdict.SUPERSEDED and final:
             return
         if written.verdict is Verdict.UNKNOWN:
-            raise Uncertain(f"The write of phase {record.phase} could not be confirmed.")
+            why = f" (server error {written.refused})" if written.refused is not None else ""
+            raise Uncertain(f"The write of phase {record.phase} could not be confirmed{why}.")
         raise Fenced()
 
     def change(self, *, final: bool = False, **changes: Any) -> None:

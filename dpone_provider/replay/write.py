@@ -31,10 +31,14 @@ class Verdict(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Written:
-    """A verdict with what was read back (``found`` None when unreadable)."""
+    """A verdict with what was read back (``found`` None when unreadable).
+
+    ``refused``: the server's error number of the write, None = none. It decides nothing; people need it.
+    """
 
     verdict: Verdict
     found: Found | None
+    refused: int | None = None
 
 
 class SlotAuthority:
@@ -89,7 +93,7 @@ class SlotAuthority:
         row = stamped.row()
         self.sent_on = max(self.sent_on, on.version)
         if on.record is None:
-            _send(lambda: self._store.create(row))
+            refused = _send(lambda: self._store.create(row))
         else:
             expect = Expect(
                 version=on.version,
@@ -97,12 +101,12 @@ class SlotAuthority:
                 owner=on.record.owner,
                 phase=on.record.phase,
             )
-            _send(lambda: self._store.update(row, expect))
+            refused = _send(lambda: self._store.update(row, expect))
         try:
             found = self.read()
         except StatementFailed:
-            return Written(verdict=Verdict.UNKNOWN, found=None)
-        return Written(verdict=judge(found, stamped.write_id, on.version), found=found)
+            return Written(verdict=Verdict.UNKNOWN, found=None, refused=refused)
+        return Written(verdict=judge(found, stamped.write_id, on.version), found=found, refused=refused)
 
     def _stamp(self, record: AuthorityRecord, on: Found, attempt: int, counters: Counters) -> AuthorityRecord:
         write_id = self._new_id()
@@ -134,12 +138,13 @@ def judge(found: Found, write_id: str, on_version: int) -> Verdict:
     return Verdict.CONFLICT
 
 
-def _send(statement: Callable[[], None]) -> None:
-    """Send one mutation. Whatever the server or the connection says, reading back decides."""
+def _send(statement: Callable[[], None]) -> int | None:
+    """Send one mutation; the server's error number, if it gave one. Whatever it says, reading back decides."""
     try:
         statement()
-    except StatementFailed:
-        return
+    except StatementFailed as failed:
+        return failed.code
+    return None
 
 
 def _same_archive(kept: AuthorityRecord, record: AuthorityRecord) -> bool:

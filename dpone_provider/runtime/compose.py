@@ -25,7 +25,8 @@ from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
 from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
 from dpone_provider.replay.identity import Operation, Target
-from dpone_provider.replay.session import Ports, QualityReplaySession
+from dpone_provider.replay.ports import Ports
+from dpone_provider.replay.session import QualityReplaySession
 from dpone_provider.runtime.connections import Connections
 from dpone_provider.wire import DirectWire, StatementFailed, Wire
 

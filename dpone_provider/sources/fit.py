@@ -20,6 +20,9 @@ from dpone_provider.sources.values.rule import Convert, Misfit, NoFit, Rule, ref
 Columns = tuple[tuple[str, str], ...]
 # Carried by Arrow as plain numbers or bytes, which would fit other types too, but mean something else there.
 _OPAQUE = frozenset({"Int128", "Int256", "UInt128", "UInt256", "IPv4", "IPv6", "BFloat16"})
+_ENUMS = frozenset({"Enum8", "Enum16"})
+# Inside an Array, Map or Tuple these, too, arrive as bare numbers or bytes.
+_OPAQUE_INSIDE = _OPAQUE | _ENUMS | {"DateTime", "UUID"}
 
 
 @attrs.frozen(kw_only=True)
@@ -116,9 +119,31 @@ def _rule(field: pa.Field, kind: ChType) -> Rule:
                 raise NoFit(f"{before} does not go into {kind}")
             if before.name in _OPAQUE and before.name != "BFloat16":
                 return Rule(wire=field.type)
+            if before.types and not _same_meaning(before, kind):
+                raise NoFit(f"a type inside its {before.name} means something else in the target")
+            if before.types and before == kind.base and _opaque_inside(before, frozenset({"DateTime"})):
+                return Rule(wire=field.type)  # the server's own carrier of the very same type
         return rule_of(field.type, kind)
     except NoFit as problem:
         raise _refused(field.name, problem.problem) from None
+
+
+def _same_meaning(source: ChType, target: ChType) -> bool:
+    """Whether everything opaque inside ``source`` is of the same type in ``target``. An Enum may gain values."""
+    inner, into = source.base, target.base
+    if inner.name in _ENUMS:
+        known = set(zip(into.labels, into.numbers, strict=False)) if into.name in _ENUMS else set()
+        return known.issuperset(zip(inner.labels, inner.numbers, strict=True))
+    if inner.name in _OPAQUE_INSIDE:
+        return inner.name == into.name
+    if not _opaque_inside(inner):
+        return True
+    shape = (inner.name, inner.labels, len(inner.types)) == (into.name, into.labels, len(into.types))
+    return shape and all(map(_same_meaning, inner.types, into.types))
+
+
+def _opaque_inside(kind: ChType, names: frozenset[str] = _OPAQUE_INSIDE) -> bool:
+    return any(inner.base.name in names or _opaque_inside(inner.base, names) for inner in kind.types)
 
 
 def _parsed(name: str, text: str) -> ChType:
