@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, mask_secret
@@ -77,8 +78,14 @@ class DponeClickHouseHook(BaseHook):
 
 
 class AirflowConnections:
-    """The ``Connections`` port over Airflow's own look-up, used inside ``execute()`` only (F2)."""
+    """The ``Connections`` port over Airflow's own look-up, used inside ``execute()`` only (F2).
+
+    ``ids``: an Airflow connection id for each ``connection_ref`` that does not name its own.
+    """
+
+    def __init__(self, ids: Mapping[str, str] | None = None) -> None:
+        self._ids = ids or {}
 
     def endpoint(self, ref: str) -> Endpoint:
         """Resolve one id."""
-        return DponeClickHouseHook(ref).get_endpoint()
+        return DponeClickHouseHook(self._ids.get(ref, ref)).get_endpoint()

@@ -45,6 +45,11 @@ def _admit_table(state: TableState, name: str, policies: int) -> None:
             f"{name} has columns with expressions, which a new generation would lose: {', '.join(expressions[:5])}",
             "Remove DEFAULT, MATERIALIZED and ALIAS from the table.",
         ),
+        (
+            bool(state.dependents),
+            f"{name} feeds materialized views, which would not see a new generation: {', '.join(state.dependents[:5])}",
+            "Make them refreshable views, or drop them and fill their tables after the load.",
+        ),
         (policies > 0, f"{name} has row policies, so counts are not those of the table", "Remove the row policies."),
     )
     for wrong, problem, remedy in checks:

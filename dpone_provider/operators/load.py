@@ -23,14 +23,15 @@ class DponeLoadOperator(BaseOperator):
     Either ``manifest`` (a path, relative to the DAG file's folder) with ``process`` (name or selector; not needed
     when the manifest has one process), or inline ``source`` and ``sink`` (and ``quality``) as the manifest would have
     them, with ``process`` as the name. ``task_id`` defaults to ``process``, so that the CLI can finish the same
-    operation. ``namespace`` defaults to Airflow's configuration ``[dpone] namespace``. ``reprocess``: any text that
+    operation. ``connections`` maps a ``connection_ref`` to the Airflow connection id to use for it, where they differ.
+    ``namespace`` defaults to Airflow's configuration ``[dpone] namespace``. ``reprocess``: any text that
     is not empty makes a deliberate new operation of the same DAG run and task.
 
     Returns the small summary of ``LoadOutcome.summary`` (F8). Raises ``AirflowFailException`` when a retry cannot
     help, ``DponeError`` when it can: a retry finishes what is missing and repeats nothing that is proven.
     """
 
-    template_fields: Sequence[str] = ("manifest", "process", "source", "sink", "quality", "reprocess")
+    template_fields: Sequence[str] = ("manifest", "process", "source", "sink", "quality", "connections", "reprocess")
     ui_color = "#ffe08a"
 
     def __init__(
@@ -41,6 +42,7 @@ class DponeLoadOperator(BaseOperator):
         source: dict[str, Any] | None = None,
         sink: dict[str, Any] | None = None,
         quality: dict[str, Any] | None = None,
+        connections: dict[str, str] | None = None,
         namespace: str | None = None,
         reprocess: str = "",
         task_id: str | None = None,
@@ -59,6 +61,7 @@ class DponeLoadOperator(BaseOperator):
         self.source = source
         self.sink = sink
         self.quality = quality
+        self.connections = connections
         self.namespace = namespace
         self.reprocess = reprocess
         self.killed = False
@@ -75,7 +78,7 @@ class DponeLoadOperator(BaseOperator):
             spec = self._spec()
             identity = self._identity(context, spec)
             around = Surroundings(notify=told.notify, check_cancelled=self._check_killed)
-            outcome = run_load(spec, identity, AirflowConnections(), around)
+            outcome = run_load(spec, identity, AirflowConnections(self.connections), around)
         except DponeError as error:
             told.failed(error)
             if error.retryable:

@@ -195,7 +195,9 @@ def test_on_kill_stops_before_the_next_step(desk: Desk) -> None:
 
 @pytest.mark.contract("I1")
 def test_airflow_and_the_command_line_name_the_same_operation(desk: Desk) -> None:
-    found, _ = desk.run(ONCE)
+    """Whatever the connection is called where it runs."""
+    script = ONCE.replace("make()", 'make(connections={"warehouse": "ch"})')
+    found, _ = desk.run(script, load=desk.inline(connection_ref="warehouse"))
     identity = attrs.evolve(
         desk.bench.identity(), dag_id=desk.bench.database, run_id=found["run_id"], task_id="refresh"
     )

@@ -177,6 +177,18 @@ def test_a_live_table_of_another_kind_is_refused(
     assert made.private() == []
 
 
+@BOTH
+@pytest.mark.contract("M7")
+def test_a_live_table_that_feeds_a_view_is_refused(bench: Bench, durable: bool) -> None:
+    """The view would keep the rows of the old generation and never see the new one."""
+    ask(bench.sandbox, f"CREATE TABLE {bench.database}.x (id UInt64) ENGINE = MergeTree ORDER BY id")
+    view = f"CREATE MATERIALIZED VIEW {bench.database}.v TO {bench.database}.x AS SELECT id FROM {bench.database}.t"
+    ask(bench.sandbox, view)
+    error = refused(bench, bench.spec(durable=durable))
+    assert error.code == "DPONE_TARGET_UNSUPPORTED"
+    assert f"{bench.database}.v" in error.message
+
+
 def test_a_database_that_is_not_atomic_is_refused(sandbox: RunningSandbox, tmp_path: Path) -> None:
     made = Bench(sandbox=sandbox, database="no_such_database", folder=tmp_path)
     with pytest.raises(DponeError) as raised:
