@@ -1,8 +1,9 @@
 """Pytest plugin: which contract rows do the tests of this run hold?
 
 ``@pytest.mark.contract("M3", ...)`` claims rows of ``contract.toml``; ``--contract-report`` prints a line ``covered:``
-and a line ``missing:``. A row is covered when at least one test that claims it passed and none failed. Works under
-pytest-xdist: the rows travel with the reports. A marker without rows, or with an unknown one, is an error.
+and a line ``missing:``. A row is covered when at least one test that claims it passed and none failed, and it is not
+among the ``open`` rows, of which tests hold parts only (a third line names those parts). Works under pytest-xdist: the
+rows travel with the reports. A marker without rows, or with an unknown one, is an error.
 """
 
 from __future__ import annotations
@@ -20,14 +21,20 @@ _PROPERTY = "contract"
 def read_titles(path: Path = TITLES) -> dict[str, str]:
     """Every row's short title by its id, in the file's order."""
     rooms = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {row: title for room in rooms.values() for row, title in room.items()}
+    return {row: title for room in rooms.values() if isinstance(room, dict) for row, title in room.items()}
+
+
+def read_open(path: Path = TITLES) -> frozenset[str]:
+    """The rows that are not promised yet."""
+    return frozenset(tomllib.loads(path.read_text(encoding="utf-8"))["open"])
 
 
 class ContractReport:
     """Follows the test reports of a run."""
 
-    def __init__(self, titles: dict[str, str]) -> None:
+    def __init__(self, titles: dict[str, str], not_yet: frozenset[str]) -> None:
         self._titles = titles
+        self._open = not_yet
         self._passed: set[str] = set()
         self._failed: set[str] = set()
 
@@ -55,14 +62,16 @@ class ContractReport:
             self._passed |= rows
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
-        """Print the two lines."""
+        """Print the lines."""
         if not config.getoption("contract_report"):
             return
-        covered = [row for row in self._titles if row in self._passed - self._failed]
+        held = [row for row in self._titles if row in self._passed - self._failed]
+        covered = [row for row in held if row not in self._open]
         missing = [row for row in self._titles if row not in covered]
         terminalreporter.section("contract")
         terminalreporter.write_line("covered: " + " ".join(covered))
         terminalreporter.write_line("missing: " + " ".join(missing))
+        terminalreporter.write_line("in part: " + " ".join(row for row in held if row in self._open))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,4 +84,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and the follower."""
     config.addinivalue_line("markers", "contract(*rows): the contract rows that this test holds")
-    config.pluginmanager.register(ContractReport(read_titles()), "contract-report")
+    config.pluginmanager.register(ContractReport(read_titles(), read_open()), "contract-report")
