@@ -139,6 +139,12 @@ class StagedProof:
 class Stager(Protocol):
     """Reads the source into one private generation and proves it."""
 
+    def admit(self) -> None:
+        """Refuse a target that cannot be published to. Reads only; asked before the slot is claimed for a staging.
+
+        What is sealed already is finished without it: nothing that changed since may keep a proven commit open.
+        """
+
     def stage(self, order: StagingOrder) -> StagedProof:
         """Stage, check gates, observe. Raises ``DponeError`` when the source, the staging or a gate fails."""
 

@@ -73,7 +73,7 @@ class QualityReplaySession:
         staging and give the slot back.
         """
         try:
-            self._claim()
+            self._claim(stager)
             while self._proof is None or self.tenure.record.phase != "COMPLETE":
                 self._ports.check_cancelled()
                 self._perform(do.decide(self.tenure.record, self._progress), stager)
@@ -105,9 +105,9 @@ class QualityReplaySession:
         known["quality_state"] = record.phase
         return known | original_ids(record)
 
-    def _claim(self) -> None:
+    def _claim(self, stager: Stager) -> None:
         self._ports.notify("claim", {})
-        self.tenure.claim()
+        self.tenure.claim(stager.admit)
         record = self.tenure.record
         self._inherited = record.capsule is not None
         self._progress = do.Progress(inherited=self._inherited)

@@ -5,6 +5,7 @@ Claiming it, writing it, keeping it alive, and knowing when it is lost (protocol
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -60,8 +61,11 @@ class Tenure:
         ours = record is not None and record.owner == self._me.owner and record.phase == "CLAIMED"
         return ours and self.found.version > self._slot.sent_on
 
-    def claim(self) -> None:
-        """Take the slot, or raise why not. Every replica must read the claim back."""
+    def claim(self, admit: Callable[[], None]) -> None:
+        """Take the slot, or raise why not. Every replica must read the claim back.
+
+        ``admit`` is asked, before anything is written, when the claim is one to stage (M7).
+        """
         found = self._slot.read()
         operation = self._me.operation
         other = found.record is not None and found.record.operation != operation
@@ -69,6 +73,8 @@ class Tenure:
         decision = decide_claim(found, self._me, archived=other and self._slot.read_archive(key) is not None)
         if isinstance(decision, Refused):
             raise decision.error
+        if decision.record.phase == "CLAIMED":
+            admit()
         failed = decision.archive
         if failed is not None and not self._slot.archive(failed, archive_key(failed)):
             raise Uncertain("The failed record before this one could not be archived.")

@@ -48,13 +48,20 @@ class _LazyStager:
     def __init__(self, made: Composition) -> None:
         self._made = made
         self._stager: ArrowStager | None = None
-        self.live: TableState | None = None
+        self._admitted = False
+        self._live: TableState | None = None
 
     @property
     def rows_read(self) -> int:
         return self._stager.rows_read if self._stager is not None else 0
 
+    def admit(self) -> None:
+        """Admit the target, once."""
+        if not self._admitted:
+            self._live, self._admitted = self._made.admit_target(), True
+
     def stage(self, order: StagingOrder) -> StagedProof:
+        self.admit()
         from dpone_provider.load.staging import ArrowStager, StagingRoom
 
         made = self._made
@@ -64,7 +71,7 @@ class _LazyStager:
                 control=made.control,
                 sink=made.sink,
                 source=made.source,
-                live=self.live,
+                live=self._live,
                 wire=made.around.wire,
                 run_id=made.identity.run_id,
                 notify=made.around.notify,
@@ -83,7 +90,6 @@ class _Durable:
 
     def run(self) -> LoadOutcome:
         made = self._made
-        self._stager.live = made.admit_target()
         self._session = made.session()
         finished = self._session.run(self._stager)
         document = finished.document
@@ -132,7 +138,7 @@ class _Plain:
         from dpone_provider.load.plain import PlainRefresh
 
         made, around = self._made, self._made.around
-        self._stager.live = made.admit_target()
+        self._stager.admit()
         cleaner = Cleaner(
             operation=made.operation, catalog=made.catalog, publisher=made.publisher, new_id=around.new_id
         )

@@ -15,6 +15,7 @@ from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.sandbox.config import SandboxConfig
 from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
+from tests.crash.wire import Died
 from tests.loads import Bench, endpoint_of
 from tests.sandbox_fixture import ask
 
@@ -177,6 +178,25 @@ def test_a_live_table_of_another_kind_is_refused(
     assert made.private() == []
 
 
+@pytest.mark.contract("P7", "M7")
+def test_a_proven_commit_is_finished_whatever_the_table_has_become_since(bench: Bench) -> None:
+    """Admission is for what is to be staged; it must not keep a commit open that is live already."""
+
+    def die(step: str, facts: dict[str, Any]) -> None:
+        if step == "complete":
+            raise Died
+
+    bench.write(50)
+    with pytest.raises(Died):
+        bench.run("later", notify=die)
+    ask(bench.sandbox, f"ALTER TABLE {bench.database}.t MODIFY COLUMN name String DEFAULT 'x'")
+    assert bench.run("later").replayed
+    with pytest.raises(DponeError) as raised:
+        bench.run("next")
+    assert raised.value.code == "DPONE_TARGET_UNSUPPORTED"
+    assert bench.ids() == [50, 51, 52, 53, 54]
+
+
 @BOTH
 @pytest.mark.contract("M7")
 def test_a_live_table_that_feeds_a_view_is_refused(bench: Bench, durable: bool) -> None:
@@ -192,7 +212,7 @@ def test_a_live_table_that_feeds_a_view_is_refused(bench: Bench, durable: bool) 
 def test_a_database_that_is_not_atomic_is_refused(sandbox: RunningSandbox, tmp_path: Path) -> None:
     made = Bench(sandbox=sandbox, database="no_such_database", folder=tmp_path)
     with pytest.raises(DponeError) as raised:
-        made.run()
+        made.run(spec=made.spec(durable=False))
     assert raised.value.code == "DPONE_TARGET_UNSUPPORTED"
 
 
