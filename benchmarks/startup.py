@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.server import Server, started
+from dpone_provider.sandbox.command import connection_json
 
 DATABASE: Final = "bench_startup"
 MANIFEST: Final = """\
@@ -58,16 +59,8 @@ class Bench:
 
     def __init__(self, folder: Path, server: Server) -> None:
         self._folder = folder
-        running = server.running
-        fields = {
-            "conn_type": "dpone_clickhouse",
-            "host": running.host,
-            "port": running.tcp_port,
-            "login": running.user,
-            "password": running.password,
-            "extra": {"http_port": running.http_port},
-        }
-        (folder / "connections.json").write_text(json.dumps({"warehouse": fields}), encoding="utf-8")
+        connections = {"warehouse": json.loads(connection_json(server.running))}
+        (folder / "connections.json").write_text(json.dumps(connections), encoding="utf-8")
         (folder / "manifest.yaml").write_text(MANIFEST, encoding="utf-8")
         (folder / "source.csv").write_text("id,name\n1,a\n2,b\n3,\n", encoding="utf-8")
         server.ask(f"CREATE DATABASE {DATABASE} ENGINE = Atomic")

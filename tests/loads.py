@@ -34,14 +34,7 @@ class OneEndpoint:
 
 def endpoint_of(sandbox: RunningSandbox, **changes: Any) -> Endpoint:
     """The sandbox's endpoint, with some fields changed (a proxy's port, say)."""
-    endpoint = Endpoint(
-        host=sandbox.host,
-        native_port=sandbox.tcp_port,
-        http_port=sandbox.http_port,
-        user=sandbox.user,
-        password=sandbox.password,
-    )
-    return attrs.evolve(endpoint, **changes)
+    return attrs.evolve(sandbox.endpoint, **changes)
 
 
 @attrs.frozen(kw_only=True)

@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 from clickhouse_driver import Client, errors
 from clickhouse_driver.result import QueryInfo
 
-from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.endpoint import AUTHENTICATION_CODES, Endpoint
 from dpone_provider.clickhouse.pins import Settings
 from dpone_provider.errors import DponeError
+from dpone_provider.unwinding import on_failure
 from dpone_provider.wire import Effect, StatementFailed, Wire
 
-AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
 logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)  # its warnings carry tracebacks and server text
 
 
@@ -70,20 +70,15 @@ class ControlClient:
 
     def _send(self, sql: str, params: Any, settings: Settings | None) -> list[tuple[Any, ...]]:
         client = self._ready()
-        try:
-            answer = client.execute(sql, params, settings=dict(settings or {}))
-        except errors.ServerException as error:
-            self.close()
-            raise StatementFailed(error.code) from None
-        except (errors.SocketTimeoutError, TimeoutError):
-            self.close()
-            raise StatementFailed(None, "timed out") from None
-        except (errors.Error, EOFError, OSError):
-            self.close()
-            raise StatementFailed(None) from None
-        except BaseException:
-            self.close()
-            raise
+        with on_failure(self.close):
+            try:
+                answer = client.execute(sql, params, settings=dict(settings or {}))
+            except errors.ServerException as error:
+                raise StatementFailed(error.code) from None
+            except (errors.SocketTimeoutError, TimeoutError):
+                raise StatementFailed(None, "timed out") from None
+            except (errors.Error, EOFError, OSError):
+                raise StatementFailed(None) from None
         return answer if isinstance(answer, list) else []
 
     def _ready(self) -> _Client:
@@ -97,27 +92,21 @@ class ControlClient:
     def _alive(self, client: _Client) -> bool:
         if not client.connection.connected:
             return False
-        try:
-            return bool(client.connection.ping())
-        except errors.Error:
-            return False
-        except BaseException:
-            self.close()
-            raise
+        with on_failure(self.close):
+            try:
+                return bool(client.connection.ping())
+            except errors.Error:
+                return False
 
     def _open(self) -> _Client:
         client = _new_client(self.endpoint)
-        try:
-            client.connection.connect()
-        except errors.ServerException as error:
-            client.disconnect()
-            self._refused(error.code)
-        except (errors.Error, EOFError, OSError):
-            client.disconnect()
-            self._unreachable()
-        except BaseException:
-            client.disconnect()
-            raise
+        with on_failure(client.disconnect):
+            try:
+                client.connection.connect()
+            except errors.ServerException as error:
+                self._refused(error.code)
+            except (errors.Error, EOFError, OSError):
+                self._unreachable()
         return client
 
     def _refused(self, code: int) -> NoReturn:

@@ -13,6 +13,8 @@ import attrs
 
 from dpone_provider.errors import DponeError
 
+AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
+"""Server errors that mean a wrong user or password, on either port."""
 OWN_TYPE = "dpone_clickhouse"
 OFFICIAL_TYPE = "clickhouse"
 _FIELDS = frozenset(

@@ -12,11 +12,10 @@ from clickhouse_connect.driver import httputil
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 from clickhouse_connect.driver.httpclient import HttpClient
 
-from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.endpoint import AUTHENTICATION_CODES, Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.wire import StatementFailed
 
-AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
 logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # its warnings carry server text
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.sandbox.config import absolute
 
@@ -36,6 +37,17 @@ class RunningSandbox:
     folder: Path
     version: str
     started_seconds: float
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """How loads reach it."""
+        return Endpoint(
+            host=self.host,
+            native_port=self.tcp_port,
+            http_port=self.http_port,
+            user=self.user,
+            password=self.password,
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -18,8 +18,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from clickhouse_connect.driver.httpclient import HttpClient
 
 from dpone_provider.clickhouse import pins, quote
-from dpone_provider.clickhouse.endpoint import Endpoint
-from dpone_provider.clickhouse.http import AUTHENTICATION_CODES, Pool, close_pool, code_of, open_client, open_pool
+from dpone_provider.clickhouse.endpoint import AUTHENTICATION_CODES, Endpoint
+from dpone_provider.clickhouse.http import Pool, close_pool, code_of, open_client, open_pool
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import ClickHouseSource
 from dpone_provider.quality.metric_request import query_dataset

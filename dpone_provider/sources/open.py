@@ -12,6 +12,7 @@ from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import FileSource, SourceSpec
 from dpone_provider.sources.stream import BatchStream
+from dpone_provider.unwinding import on_failure
 from dpone_provider.wire import Effect, Wire
 
 _OPEN: Final = Effect(kind="source_open", what="open the source")
@@ -97,11 +98,8 @@ def open_source(
     DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED.
     """
     stream = _stream(spec, endpoint, columns)
-    try:
+    with on_failure(stream.close):
         wire.send(_OPEN, stream.advance)
-    except BaseException:
-        stream.close()
-        raise
     return OpenSource(stream, wire)
 
 

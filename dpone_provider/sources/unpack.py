@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpone_provider.errors import DponeError
 from dpone_provider.sources.locate import FileRef
+from dpone_provider.unwinding import on_failure
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 DAMAGED = (OSError, EOFError, zipfile.BadZipFile, lzma.LZMAError)
@@ -39,11 +40,8 @@ def open_content(file: FileRef) -> Content:
     """
     suffix = os.path.splitext(file.path)[1].lower()
     raw = file.open()
-    try:
+    with on_failure(raw.close):
         return Content(stream=_unpacked(file, raw, suffix), raw=raw)
-    except BaseException:
-        raw.close()
-        raise
 
 
 def _unpacked(file: FileRef, raw: Any, suffix: str) -> Any:

@@ -17,14 +17,7 @@ ASK = Effect(kind="query", what="a test's statement")
 
 
 def endpoint_of(running: RunningSandbox) -> Endpoint:
-    return Endpoint(
-        host=running.host,
-        native_port=running.tcp_port,
-        http_port=running.http_port,
-        user=running.user,
-        password=running.password,
-        receive_timeout=30.0,
-    )
+    return attrs.evolve(running.endpoint, receive_timeout=30.0)
 
 
 @pytest.fixture

@@ -25,14 +25,7 @@ def wire() -> DirectWire:
 
 @pytest.fixture
 def endpoint(sandbox: RunningSandbox) -> Endpoint:
-    return Endpoint(
-        host=sandbox.host,
-        native_port=sandbox.tcp_port,
-        http_port=sandbox.http_port,
-        user=sandbox.user,
-        password=sandbox.password,
-        receive_timeout=30.0,
-    )
+    return attrs.evolve(sandbox.endpoint, receive_timeout=30.0)
 
 
 @pytest.fixture

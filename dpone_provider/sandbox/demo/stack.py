@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from dpone_provider.errors import DponeError
+from dpone_provider.unwinding import on_failure
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
 START_SECONDS = 90.0
@@ -39,15 +40,12 @@ class AirflowStack:
         self._token = ""
 
     def __enter__(self) -> AirflowStack:
-        try:
+        with on_failure(self.stop):
             self._run("db", "migrate")
             for component in COMPONENTS:
                 options = ["--port", str(self._port), "--host", "127.0.0.1"] if component == "api-server" else []
                 self._running.append(self._spawn(component, *options))
             self._await_ready()
-        except BaseException:
-            self.stop()
-            raise
         return self
 
     def __exit__(

@@ -13,7 +13,6 @@ from pathlib import Path
 import attrs
 
 from dpone_provider.clickhouse.control import ControlClient
-from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.provision import apply
 from dpone_provider.errors import DponeError
 from dpone_provider.load.outcome import RunIdentity
@@ -25,6 +24,7 @@ from dpone_provider.sandbox.demo.evidence import Evidence, gather
 from dpone_provider.sandbox.demo.stack import AirflowStack
 from dpone_provider.sandbox.folder import SandboxFolder
 from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
+from dpone_provider.unwinding import on_failure
 from dpone_provider.wire import DirectWire
 
 HERE = Path(__file__).parent
@@ -96,18 +96,15 @@ def server(home: Path, tell: Tell, *, keep: bool) -> Iterator[RunningSandbox]:
     """The embedded ClickHouse with a database and its authority; stopped at the end, unless all went well and kept."""
     sandbox = SandboxServer()
     running = sandbox.start(SandboxConfig(folder=home / "clickhouse", bound_to_starter=not keep))
-    try:
+    with on_failure(lambda: sandbox.stop(running.folder)):
         tell(f"ClickHouse {running.version} runs: native port {running.tcp_port}, HTTP port {running.http_port}")
-        control = ControlClient(endpoint_of(running), DirectWire())
+        control = ControlClient(running.endpoint, DirectWire())
         try:
             apply({REPLICA: control}, "demo", create_database=True)
         finally:
             control.close()
         tell("The authority is provisioned: demo.dpone_replay_authority")
         yield running
-    except BaseException:
-        sandbox.stop(running.folder)
-        raise
     if not keep:
         sandbox.stop(running.folder)
 
@@ -140,18 +137,7 @@ def look(home: Path, running: RunningSandbox) -> Evidence:
     """Read back from the server what is true now."""
     spec = load_spec(home / "dags" / MANIFEST)
     identity = RunIdentity(dag_id=DAG, run_id=RUN, task_id=TASK)
-    return gather(spec, identity, endpoint_of(running))
-
-
-def endpoint_of(running: RunningSandbox) -> Endpoint:
-    """The sandbox as an endpoint."""
-    return Endpoint(
-        host=running.host,
-        native_port=running.tcp_port,
-        http_port=running.http_port,
-        user=running.user,
-        password=running.password,
-    )
+    return gather(spec, identity, running.endpoint)
 
 
 def _trigger(airflow: AirflowStack) -> None:

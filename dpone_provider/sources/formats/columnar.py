@@ -18,6 +18,7 @@ from dpone_provider.sources.locate import FileRef
 from dpone_provider.sources.options import BATCH_ROWS
 from dpone_provider.sources.tail import END_OF_STREAM, TailedStream
 from dpone_provider.sources.unpack import DAMAGED, Content, open_content
+from dpone_provider.unwinding import on_failure
 
 _BUFFER = 1 << 20
 _MAGIC = b"ARROW1"
@@ -30,22 +31,19 @@ class ParquetReader:
         self._file = file
         self._raw: Any = None
         self._rows = 0
-        try:
-            self._raw = file.open()
-            parquet = pq.ParquetFile(self._raw, memory_map=False, buffer_size=_BUFFER, pre_buffer=False)
-            whole = bare(parquet.schema_arrow)
-            wanted = _wanted(file, whole, reading)
-            self.schema = whole if wanted is None else pa.schema([field for field in whole if field.name in wanted])
-            self.total_rows: int | None = parquet.metadata.num_rows
-            rows = reading.options.get("batch_rows", BATCH_ROWS)
-            columns = None if wanted is None else self.schema.names
-            self._batches: Iterator[pa.RecordBatch] = parquet.iter_batches(rows, columns=columns, use_threads=False)
-        except (pa.ArrowException, *DAMAGED) as error:
-            self.close()
-            raise _explained(file, error, "Parquet") from None
-        except BaseException:
-            self.close()
-            raise
+        with on_failure(self.close):
+            try:
+                self._raw = file.open()
+                parquet = pq.ParquetFile(self._raw, memory_map=False, buffer_size=_BUFFER, pre_buffer=False)
+                whole = bare(parquet.schema_arrow)
+                wanted = _wanted(file, whole, reading)
+                self.schema = whole if wanted is None else pa.schema([field for field in whole if field.name in wanted])
+                self.total_rows: int | None = parquet.metadata.num_rows
+                rows = reading.options.get("batch_rows", BATCH_ROWS)
+                columns = None if wanted is None else self.schema.names
+                self._batches: Iterator[pa.RecordBatch] = parquet.iter_batches(rows, columns=columns, use_threads=False)
+            except (pa.ArrowException, *DAMAGED) as error:
+                raise _explained(file, error, "Parquet") from None
 
     def read(self) -> pa.RecordBatch | None:
         try:
@@ -71,20 +69,17 @@ class ArrowReader:
     def __init__(self, file: FileRef, reading: Reading) -> None:
         self._file = file
         self._content: Content | None = None
-        try:
-            self._content = open_content(file)
-            self._batches, whole = self._opened(self._content.stream)
-            wanted = _wanted(file, bare(whole), reading)
-            self.schema = bare(whole)
-            self._names = None if wanted is None else [name for name in self.schema.names if name in wanted]
-            if self._names is not None:
-                self.schema = pa.schema([self.schema.field(name) for name in self._names])
-        except (pa.ArrowException, *DAMAGED) as error:
-            self.close()
-            raise _explained(file, error, "Arrow IPC") from None
-        except BaseException:
-            self.close()
-            raise
+        with on_failure(self.close):
+            try:
+                self._content = open_content(file)
+                self._batches, whole = self._opened(self._content.stream)
+                wanted = _wanted(file, bare(whole), reading)
+                self.schema = bare(whole)
+                self._names = None if wanted is None else [name for name in self.schema.names if name in wanted]
+                if self._names is not None:
+                    self.schema = pa.schema([self.schema.field(name) for name in self._names])
+            except (pa.ArrowException, *DAMAGED) as error:
+                raise _explained(file, error, "Arrow IPC") from None
         self._step = reading.options.get("batch_rows", BATCH_ROWS)
         self._rest: pa.RecordBatch | None = None
 

@@ -22,6 +22,7 @@ from dpone_provider.sources.formats.text_types import carried, guessed_floats, r
 from dpone_provider.sources.locate import FileRef
 from dpone_provider.sources.options import BLOCK_SIZE
 from dpone_provider.sources.unpack import DAMAGED, Content, open_content
+from dpone_provider.unwinding import on_failure
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _COLUMN = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
@@ -36,17 +37,14 @@ class CsvReader:
         self._file = file
         self._reading = reading
         self._content: Content | None = None
-        try:
-            self._content = open_content(file)
-            self._reader = arrow_csv.open_csv(self._content.stream, *_pyarrow_options(reading))
-            self.schema = bare(self._reader.schema)
-            self._check_schema()
-        except (pa.ArrowException, *DAMAGED) as error:
-            self.close()
-            raise self._explained(error) from None
-        except BaseException:
-            self.close()
-            raise
+        with on_failure(self.close):
+            try:
+                self._content = open_content(file)
+                self._reader = arrow_csv.open_csv(self._content.stream, *_pyarrow_options(reading))
+                self.schema = bare(self._reader.schema)
+                self._check_schema()
+            except (pa.ArrowException, *DAMAGED) as error:
+                raise self._explained(error) from None
         formats = _formats(reading)
         self._carried = [
             name for name in self.schema.names if name in reading.declared and carried(reading.declared[name], formats)

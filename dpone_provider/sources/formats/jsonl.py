@@ -13,6 +13,7 @@ from dpone_provider.sources.formats.text_types import guessed_floats, json_type,
 from dpone_provider.sources.locate import FileRef
 from dpone_provider.sources.options import BLOCK_SIZE
 from dpone_provider.sources.unpack import DAMAGED, Content, open_content
+from dpone_provider.unwinding import on_failure
 
 _ROW = re.compile(r"in row (\d+)")
 _CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
@@ -34,16 +35,13 @@ class JsonReader:
             newlines_in_values=options.get("newlines_in_values", False),
             unexpected_field_behavior="infer" if reading.fixed is None else "error",
         )
-        try:
-            self._content = open_content(file)
-            self._reader = arrow_json.open_json(self._content.stream, read, parse)
-            self.schema = bare(self._reader.schema)
-        except (pa.ArrowException, *DAMAGED) as error:
-            self.close()
-            raise self._explained(error) from None
-        except BaseException:
-            self.close()
-            raise
+        with on_failure(self.close):
+            try:
+                self._content = open_content(file)
+                self._reader = arrow_json.open_json(self._content.stream, read, parse)
+                self.schema = bare(self._reader.schema)
+            except (pa.ArrowException, *DAMAGED) as error:
+                raise self._explained(error) from None
         self._guessed = guessed_floats(self.schema, reading.declared)
 
     def read(self) -> pa.RecordBatch | None:
