@@ -54,6 +54,11 @@ def governed(task: Task) -> Work:
     return _dpone(task, durable=True, distinct=())
 
 
+def observed(task: Task) -> Work:
+    """The durable load whose live target is observed too, by a child: rows and nulls of every column."""
+    return _dpone(task, durable=True, distinct=(), target=True)
+
+
 def governed_distinct(task: Task) -> Work:
     """The same with an exact distinct count of the unique id on both sides."""
     return _dpone(task, durable=True, distinct=("id",))
@@ -143,6 +148,7 @@ def dlt(task: Task) -> Work:
 CONTENDERS: Final[dict[str, Callable[[Task], Work]]] = {
     "bare": bare,
     "governed": governed,
+    "observed": observed,
     "governed_distinct": governed_distinct,
     "plain": plain,
     "insert_arrow": insert_arrow,
@@ -151,7 +157,7 @@ CONTENDERS: Final[dict[str, Callable[[Task], Work]]] = {
 }
 
 
-def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...]) -> Work:
+def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...], target: bool = False) -> Work:
     # these are what a load imports while it runs
     import dpone_provider.load.staging
     import dpone_provider.sources.file
@@ -163,7 +169,7 @@ def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...]) -> Work:
     from dpone_provider.runtime.run import run_load
     from dpone_provider.wire import DirectWire
 
-    endpoint, spec = _endpoint(task), _spec(task, durable, distinct)
+    endpoint, spec = _endpoint(task), _spec(task, durable, distinct, target)
     if durable:
         client = ControlClient(endpoint, DirectWire())
         apply({REPLICA: client}, task.database)
@@ -183,7 +189,7 @@ def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...]) -> Work:
     return work
 
 
-def _spec(task: Task, durable: bool, distinct: tuple[str, ...]) -> Any:
+def _spec(task: Task, durable: bool, distinct: tuple[str, ...], target: bool) -> Any:
     from dpone_provider.manifest.read import spec_from_values
 
     physical = {"engine": "MergeTree", "order_by": ["id"], "settings": QUIET_MERGES}
@@ -208,7 +214,7 @@ def _spec(task: Task, durable: bool, distinct: tuple[str, ...]) -> Any:
             "acceptance": {
                 "enabled": True,
                 "mode": "required",
-                "capture": {"source": True, "staged": True, "target": False},
+                "capture": {"source": True, "staged": True, "target": target},
                 "checks": {
                     "row_count": True,
                     "null_counts": list(data.ORDER),

@@ -27,6 +27,7 @@ ROUND: Final = ("bare", "governed", "governed_distinct", "plain", "insert_arrow"
 WORDS: Final = {
     "bare": "bare: streamed ArrowStream + EXCHANGE",
     "governed": "governed: gates, observations, authority, proof",
+    "observed": "governed + the live target observed by a child",
     "governed_distinct": "governed + exact distinct of id, both sides",
     "plain": "selector off: gates, observations, no authority",
     "insert_arrow": "clickhouse-connect insert_arrow, 250k batches",

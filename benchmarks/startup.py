@@ -44,7 +44,7 @@ quality:
   acceptance:
     enabled: true
     mode: required
-    capture: {source: true, staged: true, target: false}
+    capture: {source: true, staged: true, target: true}
     checks: {row_count: true, null_counts: [name], distinct_counts: [id]}
 schemas:
   main: {tables: [t]}

@@ -65,15 +65,16 @@ def ask(at: Task | RunningSandbox, statement: str, **settings: str) -> str:
 def measured(task: Task, work: Callable[[], None]) -> dict[str, Any]:
     """Do the work and say what it cost: CPU and wall in seconds, memory in MiB.
 
-    ``client_cpu`` and ``server_cpu`` are those of the work alone; ``process_cpu`` is the client's from its start on,
-    with the interpreter, every import and what was prepared. ``peak_rss`` is the highest of the client's whole life.
+    ``client_cpu`` and ``server_cpu`` are those of the work alone, the client's with children that it waited for;
+    ``process_cpu`` is the client's from its start on, with the interpreter, every import and what was prepared.
+    ``peak_rss`` is the highest of the client's whole life.
     """
     server = psutil.Process(task.server_pid)
-    server_before, client_before, began = _cpu(server), time.process_time(), time.perf_counter()
+    server_before, client_before, began = _cpu(server), _own_cpu(), time.perf_counter()
     work()
     wall, client, served = (
         time.perf_counter() - began,
-        time.process_time() - client_before,
+        _own_cpu() - client_before,
         _cpu(server) - server_before,
     )
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -84,6 +85,11 @@ def measured(task: Task, work: Callable[[], None]) -> dict[str, Any]:
         "process_cpu": usage.ru_utime + usage.ru_stime,
         "peak_rss": usage.ru_maxrss / 1024,
     }
+
+
+def _own_cpu() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _cpu(process: psutil.Process) -> float:

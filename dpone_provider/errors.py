@@ -186,7 +186,7 @@ def _catalogue() -> dict[str, CodeInfo]:
         ),
         "DPONE_REPLAY_QUALITY_EVIDENCE_REQUIRED": info(
             meaning="The durable proof of the original run is missing.",
-            remedy="Keep the authority row; start a new operation.",
+            remedy="Keep the authority row: nothing that is read today replaces the proof. Ask the row's owner.",
             boundary="resume_validation",
         ),
         "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH": info(
@@ -289,15 +289,18 @@ def _authoring_catalogue() -> dict[str, CodeInfo]:
             "A number is not finite or not exact.", "Write a finite number up to 2^64-1, or quote it as text."
         ),
         "DPONE_MANIFEST_UNREADABLE": info("The manifest file cannot be read.", "Correct its path or its permissions."),
-        "DPONE_MANIFEST_KIND": info("The manifest's kind is missing or not read.", "Write kind: dpone.batch.v1."),
-        "DPONE_MANIFEST_TOO_LARGE": info("Defaults times tables are too many values.", "Split the manifest."),
+        "DPONE_MANIFEST_KIND": info(
+            "The manifest's kind is missing or not read.",
+            "Write dpone.batch.v1, dpone.flow.v1, dpone.flow-fragment.v1 or etl-config.",
+        ),
+        "DPONE_MANIFEST_TOO_LARGE": info("The processes hold too many values together.", "Split the manifest."),
         "DPONE_MANIFEST_UNKNOWN_KEY": info("A key is not known at its place.", "Correct its spelling or remove it."),
         "DPONE_MANIFEST_MISSING_KEY": info("A required key is missing.", "Add it here or in the defaults."),
         "DPONE_MANIFEST_TYPE": info("A value has the wrong type.", "Write a value of the expected type."),
         "DPONE_MANIFEST_VALUE": info("A value is not allowed.", "Correct the value."),
         "DPONE_MANIFEST_NAME": info("A process name is not well-formed.", "Use a-z, 0-9 and _ only."),
         "DPONE_MANIFEST_DUPLICATE": info("Something that must be unique is there twice.", "Remove or rename one."),
-        "DPONE_MANIFEST_CONFLICT": info("Two keys exclude each other.", "Keep one of the two."),
+        "DPONE_MANIFEST_CONFLICT": info("Two keys exclude or contradict each other.", "Keep one of the two."),
         "DPONE_MANIFEST_TEMPLATE": info("A value holds a template.", "Write the value itself, or use the operator."),
         "DPONE_MANIFEST_DEPENDENCY": info("depends_on names nothing or goes in a circle.", "Correct depends_on."),
         "DPONE_REPLAY_SELECTOR_TYPE": info(

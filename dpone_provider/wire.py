@@ -26,6 +26,8 @@ EffectKind = Literal[
     "drop",
     "source_open",
     "source_read",  # one record batch
+    "reader_probe",  # start, kill and reap a child
+    "observe",  # one look of a supervised child at the live target
 ]
 T = TypeVar("T")
 

@@ -17,6 +17,7 @@ from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.replay.record import AuthorityRecord, parse_slot
 from dpone_provider.runtime.compose import REPLICA, Surroundings, operation_of
 from dpone_provider.runtime.run import run_load
+from dpone_provider.runtime.sink import ClickHouseSink
 from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.wire import DirectWire
 from tests.sandbox_fixture import ask
@@ -59,8 +60,8 @@ class Bench:
         lines = ["id,name", *(f"{number},n{number}" for number in range(first, first + rows))]
         (self.folder / "source.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def spec(self, *, durable: bool = True, **quality: Any) -> LoadSpec:
-        """The load as the operator's inline arguments would give it."""
+    def spec(self, *, durable: bool = True, target: bool = False, mode: str = "required", **quality: Any) -> LoadSpec:
+        """The load as the operator's inline arguments would give it. ``target``: observe the live generation too."""
         return spec_from_values(
             name="refresh",
             source={"type": "file", "format": "csv", "path": "source.csv"},
@@ -83,8 +84,8 @@ class Bench:
                 ],
                 "acceptance": {
                     "enabled": True,
-                    "mode": "required",
-                    "capture": {"source": True, "staged": True, "target": False},
+                    "mode": mode,
+                    "capture": {"source": True, "staged": True, "target": target},
                     "checks": {"row_count": True, "null_counts": ["id"], "distinct_counts": ["id"]},
                 },
             },
@@ -92,11 +93,18 @@ class Bench:
         )
 
     def run(
-        self, run_id: str = "r1", *, spec: LoadSpec | None = None, endpoint: Endpoint | None = None, **around: Any
+        self,
+        run_id: str = "r1",
+        *,
+        spec: LoadSpec | None = None,
+        endpoint: Endpoint | None = None,
+        sink: ClickHouseSink | None = None,
+        **around: Any,
     ) -> LoadOutcome:
         """Run the load once, as one attempt."""
         connections = OneEndpoint(where=endpoint or endpoint_of(self.sandbox))
-        return run_load(spec or self.spec(), self.identity(run_id), connections, Surroundings(**around))
+        surroundings = Surroundings(**around)
+        return run_load(spec or self.spec(), self.identity(run_id), connections, surroundings, sink=sink)
 
     def identity(self, run_id: str = "r1") -> RunIdentity:
         return RunIdentity(dag_id="dag", run_id=run_id, task_id="refresh")

@@ -5,7 +5,7 @@ Pure: a document in, a ``Screen`` out. What a document does not say is not claim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpone_provider.cli.screen import Fact, Grid, Row, Screen, Tone, counted
@@ -94,10 +94,12 @@ def _grids(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[
     gates = (metrics.get("quality_gates") or document.get("quality_gates") or {}).get("results", [])
     if gates:
         yield Grid(title="Gates", columns=("gate", "type", "verdict", "counts"), rows=tuple(map(_gate, gates)))
-    counts = tuple(_counts(metrics.get("acceptance") or {}))
+    acceptance = metrics.get("acceptance") or {}
+    sides = ("source", "staged", *(("target",) if acceptance.get("target") else ()))
+    counts = tuple(_counts([_metrics(acceptance.get(side)) for side in sides]))
     if counts:
-        columns = ("observation", "source", "staged", "difference")
-        yield Grid(title="Observations", columns=columns, rows=counts, numeric=_NUMBERS)
+        columns = ("observation", *sides, "difference")
+        yield Grid(title="Observations", columns=columns, rows=counts, numeric=frozenset(range(1, len(columns))))
     attempts = details.get("attempts", [])
     if attempts:
         yield attempts_grid(attempts)
@@ -130,17 +132,17 @@ def _gate(gate: Mapping[str, Any]) -> Row:
     return Row(cells=(gate["gate_id"], gate["type"], verdict, counts), tone=tones.get(gate["status"], "open"))
 
 
-def _counts(acceptance: Mapping[str, Any]) -> Iterator[Row]:
-    """One row a metric, both sides beside each other."""
-    source, staged = (_metrics(acceptance.get(side)) for side in ("source", "staged"))
-    for name in dict.fromkeys([*source, *staged]):
-        left, right = source.get(name), staged.get(name)
-        if left is None or right is None:
-            yield Row(cells=(name, _number(left), _number(right), "-"), tone="quiet")
-        else:
-            difference = f"{right - left:+,}" if right != left else "0"
-            tone: Tone = "good" if left == right else "bad"
-            yield Row(cells=(name, f"{left:,}", f"{right:,}", difference), tone=tone)
+def _counts(sides: Sequence[Mapping[str, int | None]]) -> Iterator[Row]:
+    """One row a metric, the sides beside each other; the difference is the largest one from the source."""
+    for name in dict.fromkeys(name for side in sides for name in side):
+        counts = [side.get(name) for side in sides]
+        known = [count for count in counts if count is not None]
+        if len(known) < len(counts):
+            yield Row(cells=(name, *map(_number, counts), "-"), tone="quiet")
+            continue
+        difference = max((count - known[0] for count in known), key=abs)
+        tone: Tone = "bad" if difference else "good"
+        yield Row(cells=(name, *map(_number, counts), f"{difference:+,}" if difference else "0"), tone=tone)
 
 
 def _metrics(snapshot: Mapping[str, Any] | None) -> dict[str, int | None]:

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import attrs
 
-from dpone_provider.errors import TargetCommit
+from dpone_provider.load.known import Known
 
 STEPS = {
     "claim": "asking for the target's slot",
     "claimed": "slot claimed",
+    "reader": "proving that a reader can be started and stopped here",
     "stage": "opening the source",
     "create": "creating the private generation",
     "rows": "staging",
@@ -28,18 +29,11 @@ STEPS = {
     "fence": "fencing an uncertain switch",
     "committed": "the new table is live",
     "complete": "completing the proof",
+    "pending": "recording that the live table is still to be observed",
+    "observe": "observing the live table",
     "released": "slot released",
 }
 PLAIN_EVERY_SECONDS = 5.0
-_AFTER = {
-    "stage": "not_started",
-    "permit": "unknown",
-    "publish": "unknown",
-    "fence": "unknown",
-    "committed": "proven",
-    "complete": "proven",
-}
-_TAKEN = {"DISPATCHING": "unknown", "COMMITTED": "proven", "COMPLETE": "proven"}
 
 
 class Show(Protocol):
@@ -49,24 +43,18 @@ class Show(Protocol):
 
 
 class Told:
-    """Receives ``notify(step, facts)`` of a load, keeps the state that it implies, passes it on to ``show``."""
+    """Receives ``notify(step, facts)`` of a load, keeps what is ``known`` by it, passes it on to ``show``."""
 
     def __init__(self, show: Show, clock: Callable[[], float] = time.monotonic) -> None:
         self._show = show
         self._clock = clock
         self._first_rows: float | None = None
-        self.target_commit: TargetCommit | None = None  # no claim: an earlier attempt may have done anything
-        self.attempt = 1
-        self.rows = 0
+        self.known = Known()
 
     def notify(self, step: str, facts: Mapping[str, Any]) -> None:
         """One announced step."""
-        if step == "claimed":
-            self.attempt = facts.get("attempt", 1)
-            self.target_commit = _TAKEN.get(facts.get("phase", ""), "not_started")  # type: ignore[assignment]
-        self.target_commit = _AFTER.get(step, self.target_commit)  # type: ignore[assignment]
+        self.known = self.known.after(step, facts)
         if step == "rows":
-            self.rows = facts.get("rows", self.rows)
             self._first_rows = self._clock() if self._first_rows is None else self._first_rows
         self._show(step, facts, 0.0 if self._first_rows is None else self._clock() - self._first_rows)
 

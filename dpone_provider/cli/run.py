@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpone_provider.cli import arguments
 from dpone_provider.cli.emit import DONE, code_of, message_of, one_document, write_document
 from dpone_provider.errors import Boundary, DponeError, TargetCommit
+from dpone_provider.load.known import Known
 
 if TYPE_CHECKING:
     from dpone_provider.cli.progress import Told
@@ -113,15 +114,14 @@ class Attempted:
         if isinstance(error, DponeError):
             return error
         message, next_step = message_of(error)
-        told = self._told
-        facts: dict[str, Any] = {"attempts": told.attempt, "counters": {"extracted_rows": told.rows}} if told else {}
+        known = self._told.known if self._told is not None else Known()
         return DponeError(
             code_of(error),
             message,
             remedy=next_step,
-            boundary=_BOUNDARIES[told.target_commit if told else None],
-            target_commit=told.target_commit if told else None,
-            context=facts,
+            boundary=_BOUNDARIES[known.target_commit],
+            target_commit=known.target_commit,
+            context={"attempts": known.attempt, "counters": {"extracted_rows": known.rows}} if known.step else {},
         )
 
     def _complete(self, document: dict[str, Any]) -> dict[str, Any]:

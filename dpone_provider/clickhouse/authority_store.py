@@ -19,7 +19,7 @@ TABLE = "dpone_replay_authority"
 COLUMNS = ("target_key", "operation_id", "phase", "owner", "record", "record_sha256")
 KEEPER_DATA_GONE = 668
 """The server's error when a table is there and its path in Keeper is not."""
-FORGOTTEN = "has lost its data in Keeper: drop it and provision it again, once you know why"
+FORGOTTEN = "has lost its data in Keeper: restore that, or drop and provision the table knowing what is lost with it"
 _ONCE = "SETTINGS keeper_map_strict_mode=1, insert_keeper_max_retries=0, keeper_max_retries=0"
 _ENGINE = re.compile(r"KeeperMap\('(/(?:[^'\\]|\\.)*)'\) PRIMARY KEY target_key", re.DOTALL)
 _EXPECTED = "KeeperMap('<literal path>') PRIMARY KEY target_key"

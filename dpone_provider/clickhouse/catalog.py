@@ -93,9 +93,14 @@ def table_state(client: ControlClient, database: str, table: str, *, replica: st
             ColumnState(name=text(name), type=text(kind), default_kind=default)
             for _, name, kind, default in sorted(columns)
         ),
-        has_ttl=bool(_TTL.search(_QUOTED.sub("", text(create)))),
+        has_ttl=mentions_ttl(text(create)),
         dependents=tuple(sorted(text(name) for name in dependents)),
     )
+
+
+def mentions_ttl(create_table_query: str) -> bool:
+    """Whether a table or a column of it has a TTL. The text as the server prints it, names in backticks."""
+    return bool(_TTL.search(_QUOTED.sub("", create_table_query)))
 
 
 def database_engine(client: ControlClient, database: str, *, replica: str = "") -> str | None:

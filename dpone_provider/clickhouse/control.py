@@ -7,17 +7,21 @@ is checked before a statement is sent, and what happens after that is a verdict,
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+import attrs
 from clickhouse_driver import Client, errors
 from clickhouse_driver.result import QueryInfo
 
-from dpone_provider.clickhouse.endpoint import AUTHENTICATION_CODES, Endpoint
+from dpone_provider.clickhouse.endpoint import AUTHENTICATION_CODES, PASSING_CODES, Endpoint
 from dpone_provider.clickhouse.pins import Settings
 from dpone_provider.errors import DponeError
 from dpone_provider.unwinding import on_failure
 from dpone_provider.wire import Effect, StatementFailed, Wire
+
+_BROKEN = (errors.Error, EOFError, OSError, ValueError, LookupError, OverflowError, MemoryError)
+"""What the driver raises for a torn wire, and (from ValueError on) for bytes that are not what it expects."""
 
 logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)  # its warnings carry tracebacks and server text
 
@@ -30,6 +34,14 @@ class _Client(Client):  # type: ignore[misc]
         self.last_query = QueryInfo()
 
 
+@attrs.frozen(kw_only=True)
+class Answer:
+    """Rows, and the ``(name, type)`` of their columns as the server announced them."""
+
+    rows: list[tuple[Any, ...]]
+    columns: tuple[tuple[str, str], ...]
+
+
 class ControlClient:
     """Statements to one server, one after another, over one lazily opened connection.
 
@@ -37,20 +49,39 @@ class ControlClient:
     any other exception, the connection is dropped, and the next statement opens a new one. The first connection
     attempt raises ``DponeError`` DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SERVER_REFUSED
     instead; a later one that fails is a ``StatementFailed`` like any other, because the caller may be in the middle of
-    something. Not for two threads.
+    something. ``met``: somebody else was connected before, so the first one counts as a later one too. Not for two
+    threads.
     """
 
-    def __init__(self, endpoint: Endpoint, wire: Wire) -> None:
+    def __init__(self, endpoint: Endpoint, wire: Wire, *, met: bool = False) -> None:
         self.endpoint = endpoint
         self._wire = wire
         self._client: _Client | None = None
-        self._met = False
+        self._met = met
 
     def query(
         self, effect: Effect, sql: str, params: Mapping[str, Any] | None = None, *, settings: Settings | None = None
     ) -> list[tuple[Any, ...]]:
         """Send one statement and return its rows. ``params`` fill ``{name:Type}`` places on the server's side."""
-        return self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings))
+        return self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings)[0])
+
+    def read(
+        self,
+        effect: Effect,
+        sql: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        settings: Settings,
+        within: float | None = None,
+    ) -> Answer:
+        """Send one SELECT and return its rows with the columns that the server announced.
+
+        ``within``: seconds that no socket operation of this statement may outlast, the connection's included.
+        """
+        if within is not None:
+            self._bound(within)
+        rows, columns = self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings))
+        return Answer(rows=rows, columns=tuple((name, kind) for name, kind in columns))
 
     def command(
         self, effect: Effect, sql: str, params: Mapping[str, Any] | None = None, *, settings: Settings | None = None
@@ -68,18 +99,32 @@ class ControlClient:
         if client is not None:
             client.disconnect()
 
-    def _send(self, sql: str, params: Any, settings: Settings | None) -> list[tuple[Any, ...]]:
+    def _bound(self, seconds: float) -> None:
+        """No socket operation from now on takes longer than this."""
+        where = self.endpoint
+        connect, receive = min(where.connect_timeout, seconds), min(where.receive_timeout, seconds)
+        self.endpoint = attrs.evolve(where, connect_timeout=connect, receive_timeout=receive)
+        if self._client is not None and self._client.connection.connected:
+            self._client.connection.sync_request_timeout = connect
+            self._client.connection.socket.settimeout(receive)
+
+    def _send(
+        self, sql: str, params: Any, settings: Settings | None
+    ) -> tuple[list[tuple[Any, ...]], Sequence[tuple[str, str]]]:
         client = self._ready()
+        sent = dict(settings or {})
+        # What a server does not know cannot change what it reads; of a write, every setting has to be understood.
+        client.connection.settings_is_important = "readonly" not in sent
         with on_failure(self.close):
             try:
-                answer = client.execute(sql, params, settings=dict(settings or {}))
+                answer = client.execute(sql, params, settings=sent, with_column_types=True)
             except errors.ServerException as error:
                 raise StatementFailed(error.code) from None
             except (errors.SocketTimeoutError, TimeoutError):
                 raise StatementFailed(None, "timed out") from None
-            except (errors.Error, EOFError, OSError):
+            except _BROKEN:
                 raise StatementFailed(None) from None
-        return answer if isinstance(answer, list) else []
+        return answer if isinstance(answer, tuple) else ([], ())
 
     def _ready(self) -> _Client:
         if self._client is not None and not self._alive(self._client):
@@ -95,7 +140,7 @@ class ControlClient:
         with on_failure(self.close):
             try:
                 return bool(client.connection.ping())
-            except errors.Error:
+            except _BROKEN:
                 return False
 
     def _open(self) -> _Client:
@@ -105,7 +150,7 @@ class ControlClient:
                 client.connection.connect()
             except errors.ServerException as error:
                 self._refused(error.code)
-            except (errors.Error, EOFError, OSError):
+            except _BROKEN:
                 self._unreachable()
         return client
 
@@ -114,7 +159,8 @@ class ControlClient:
             raise StatementFailed(code) from None
         if code in AUTHENTICATION_CODES:
             raise DponeError("DPONE_SERVER_AUTHENTICATION") from None
-        raise DponeError("DPONE_SERVER_REFUSED", f"The server refused the connection with error {code}.") from None
+        problem = f"The server refused the connection with error {code}."
+        raise DponeError("DPONE_SERVER_REFUSED", problem, retryable=code in PASSING_CODES) from None
 
     def _unreachable(self) -> NoReturn:
         if self._met:

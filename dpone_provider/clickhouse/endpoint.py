@@ -15,6 +15,8 @@ from dpone_provider.errors import DponeError
 
 AUTHENTICATION_CODES = frozenset({192, 193, 194, 516})
 """Server errors that mean a wrong user or password, on either port."""
+PASSING_CODES = frozenset({159, 160, 201, 202, 209, 210, 241, 242, 243, 319, 999})
+"""Server errors that pass by themselves: time, load, quota, memory, disk, network, Keeper."""
 OWN_TYPE = "dpone_clickhouse"
 OFFICIAL_TYPE = "clickhouse"
 _FIELDS = frozenset(

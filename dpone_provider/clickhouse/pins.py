@@ -6,7 +6,35 @@ from collections.abc import Mapping
 
 Settings = Mapping[str, bool | int | float | str]
 
+READ_WHERE_KNOWN: Settings = {
+    "dialect": "clickhouse",
+    "select": "",
+    "filter": "",
+    "sort": "",
+    "order": "",
+    "page": 0,
+    "implicit_table_at_top_level": "",
+    "inject_random_order_for_select_without_order_by": 0,
+    "discard_query_data": 0,
+    "run_query_in_background": 0,
+    "partial_result_on_first_cancel": 0,
+    "query_cache_for_subqueries": 0,
+    "apply_patch_parts": 1,
+    "select_sequential_consistency": 0,
+    "parallel_replicas_count": 0,
+    "parallel_replica_offset": 0,
+    "enable_named_columns_in_function_tuple": 0,
+    "show_table_uuid_in_table_create_query_if_not_nil": 0,
+    "show_create_query_identifier_quoting_rule": "when_necessary",
+    "show_create_query_identifier_quoting_style": "Backticks",
+}
+"""The part of READ that older servers do not know, and so cannot be changed by.
+
+A server rewrites a query, answers it with no row, or prints a table in another way, when a profile says so.
+"""
+
 READ: Settings = {
+    **READ_WHERE_KNOWN,
     "readonly": 1,
     "final": 0,
     "limit": 0,
@@ -43,7 +71,7 @@ READ: Settings = {
 """Of every SELECT: nothing filtered, cut, cached or turned into NULL; a limit throws instead of answering in part."""
 
 AUTHORITY_WRITE: Settings = {
-    **{name: value for name, value in READ.items() if name != "readonly"},
+    **{name: value for name, value in READ.items() if name != "readonly" and name not in READ_WHERE_KNOWN},
     "async_insert": 0,
     "insert_null_as_default": 0,
 }

@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from dpone_provider.clickhouse.endpoint import PASSING_CODES
 from dpone_provider.errors import DponeError
 from dpone_provider.wire import StatementFailed
 
@@ -16,7 +17,6 @@ _PARTITIONS: Final = (
     "Choose a coarser physical_design partition_by, or raise max_partitions_per_insert_block in the user's profile."
 )
 _GRANTS: Final = "Give the user the grants that docs/operating.md lists."
-_PASSING: Final = frozenset({159, 160, 201, 202, 241, 242, 243, 319})
 _REMEDIES: Final[Mapping[int, str]] = {
     44: _KEY,
     47: "Correct the column's name in physical_design.",
@@ -47,8 +47,10 @@ def explained(failed: StatementFailed) -> Refusal:
     """What is known of a failed statement by its number alone."""
     if failed.code is None:
         return Refusal("no answer from the server", "", None)
-    lasting = failed.code in _REMEDIES and failed.code not in _PASSING
-    return Refusal(f"server error {failed.code}", _REMEDIES.get(failed.code, ""), False if lasting else None)
+    cause, remedy = f"server error {failed.code}", _REMEDIES.get(failed.code, "")
+    if failed.code in PASSING_CODES:
+        return Refusal(cause, remedy, True)
+    return Refusal(cause, remedy, False if remedy else None)
 
 
 def staging_failed(failed: StatementFailed, what: str) -> DponeError:
@@ -65,4 +67,4 @@ def unreadable(failed: StatementFailed, what: str) -> DponeError:
         return DponeError("DPONE_SERVER_UNREACHABLE", f"The server stopped answering while {what} was admitted.")
     refusal = explained(failed)
     message = f"The catalog could not be read ({refusal.cause})."
-    return DponeError("DPONE_SERVER_REFUSED", message, remedy=refusal.remedy)
+    return DponeError("DPONE_SERVER_REFUSED", message, remedy=refusal.remedy, retryable=refusal.retryable)

@@ -5,7 +5,7 @@ The source is streamed once, as one INSERT. Whatever fails raises; the caller dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -21,12 +21,14 @@ from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
 from dpone_provider.load.columns import Columns, key_columns, resolve_columns
 from dpone_provider.load.refusals import staging_failed
+from dpone_provider.load.target_plan import admit_memory, admit_request, target_plan
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest, plan_requests
 from dpone_provider.quality.gates import Probe, QualityGateFailure
 from dpone_provider.quality.metric_request import UNAVAILABLE, unobserved
 from dpone_provider.quality.receipt import QualityGateExecution
+from dpone_provider.reader.admission import approximate_distinct
 from dpone_provider.replay.identity import authored_comment
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sources.fit import Fit, derive_columns, plan_fit
@@ -39,13 +41,17 @@ BOUNDARY: Final = "pre_commit"
 
 @attrs.frozen(kw_only=True)
 class StagingRoom:
-    """What a staging works with. ``live``: the target table as admitted, None when there is none."""
+    """What a staging works with.
+
+    ``live``: the target table as admitted, None when there is none; ``replicas``: the inventory's names.
+    """
 
     spec: LoadSpec
     control: ControlClient
     sink: Endpoint
     source: Endpoint | None
     live: TableState | None
+    replicas: tuple[str, ...]
     wire: Wire
     run_id: str
     notify: Callable[[str, dict[str, Any]], None]
@@ -53,12 +59,16 @@ class StagingRoom:
 
 @attrs.frozen(kw_only=True)
 class _Reading:
-    """One open source on its way into the generation. ``asked``: what acceptance asks, by side."""
+    """One open source on its way into the generation.
+
+    ``asked``: what acceptance asks here, by side; ``target``: what it asks of the live generation later, if anything.
+    """
 
     source: OpenSource
     fit: Fit
     asked: Mapping[str, MetricRequest]
     observer: SourceObserver
+    target: MetricRequest | None
 
     def require_observable(self) -> None:
         """Refuse as soon as a required count cannot be made.
@@ -100,16 +110,24 @@ class ArrowStager:
     def _reading(self, order: StagingOrder, source: OpenSource, columns: Columns) -> _Reading:
         fit = plan_fit(source.schema, columns)
         asked = self._requests(order, source, tuple(name for name, _ in columns))
+        target = asked.pop("target") if "target" in asked and self._room.spec.sink.durable_quality_replay else None
+        if target is not None:
+            admit_request(target, columns)
         request = asked.get("source")
         nulls, distinct = (request.null_columns, request.distinct_columns) if request is not None else ((), ())
         observer = SourceObserver(fit.wire_schema, null_columns=nulls, distinct_columns=distinct)
-        return _Reading(source=source, fit=fit, asked=asked, observer=observer)
+        return _Reading(source=source, fit=fit, asked=asked, observer=observer, target=target)
 
     def _requests(self, order: StagingOrder, source: OpenSource, names: tuple[str, ...]) -> dict[str, MetricRequest]:
-        """What acceptance asks of each side; this route has no target side (X5)."""
-        datasets = {"source": source.dataset, "staged": f"{self._room.spec.sink.table.database}.{order.name}"}
-        acceptance = self._room.spec.quality.acceptance
-        planned = plan_requests(acceptance, {"source": names, "staged": names}, datasets)
+        """What acceptance asks of each side; only the durable route has a target side (X5)."""
+        sink = self._room.spec.sink
+        datasets = {
+            "source": source.dataset,
+            "staged": f"{sink.table.database}.{order.name}",
+            "target": f"{sink.table.database}.{sink.table.name}",
+        }
+        sides = ("source", "staged", "target") if sink.durable_quality_replay else ("source", "staged")
+        planned = plan_requests(self._room.spec.quality.acceptance, dict.fromkeys(sides, names), datasets)
         return {request.side: request for request in planned}
 
     def _columns(self, schema: pa.Schema) -> Columns:
@@ -201,7 +219,25 @@ class ArrowStager:
                 "keeper_name": "",
                 "keeper_path": "",
             },
+            target_plan=self._target_plan(order, reading, state, counted),
         )
+
+    def _target_plan(
+        self, order: StagingOrder, reading: _Reading, state: TableState, counted: StagedMetrics
+    ) -> dict[str, Any] | None:
+        if reading.target is None:
+            return None
+        room = self._room
+        columns = tuple((column.name, column.type) for column in state.columns)
+
+        def approximate(names: Sequence[str]) -> Mapping[str, int]:
+            try:
+                return approximate_distinct(room.control, room.spec.sink.table.database, order.name, names)
+            except StatementFailed as failed:
+                raise staging_failed(failed, "The distinct values of the generation could not be estimated") from failed
+
+        admit_memory(reading.target, columns, counted, approximate)
+        return target_plan(room.spec, reading.target, columns, room.replicas)
 
     def _gate(self, order: StagingOrder, sent: int, staged: int) -> dict[str, Any]:
         room = self._room

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
@@ -25,7 +25,8 @@ class DponeLoadOperator(BaseOperator):
     them, with ``process`` as the name. ``task_id`` defaults to ``process``, so that the CLI can finish the same
     operation. ``connections`` maps a ``connection_ref`` to the Airflow connection id to use for it, where they differ.
     ``namespace`` defaults to Airflow's configuration ``[dpone] namespace``. ``reprocess``: any text that
-    is not empty makes a deliberate new operation of the same DAG run and task.
+    is not empty makes a deliberate new operation of the same DAG run and task. ``folder``: where relative paths start
+    instead of the DAG file's folder.
 
     Returns the small summary of ``LoadOutcome.summary`` (F8). Raises ``AirflowFailException`` when a retry cannot
     help, ``DponeError`` when it can: a retry finishes what is missing and repeats nothing that is proven.
@@ -45,6 +46,7 @@ class DponeLoadOperator(BaseOperator):
         connections: dict[str, str] | None = None,
         namespace: str | None = None,
         reprocess: str = "",
+        folder: str | None = None,
         task_id: str | None = None,
         **options: Any,
     ) -> None:
@@ -64,27 +66,34 @@ class DponeLoadOperator(BaseOperator):
         self.connections = connections
         self.namespace = namespace
         self.reprocess = reprocess
+        self.folder = folder
         self.killed = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Compose and run; everything that connects, reads or starts is made in here (F2)."""
         from dpone_provider.hooks.clickhouse import AirflowConnections
+        from dpone_provider.load.operation import operation_of
+        from dpone_provider.operators.evidence import Evidence
         from dpone_provider.operators.task_log import TaskLog
         from dpone_provider.runtime.compose import Surroundings
         from dpone_provider.runtime.run import run_load
 
-        told = TaskLog(self.log, self.notify)
+        evidence = Evidence(context["ti"].xcom_push, self.notify)
+        told = TaskLog(self.log, evidence.notify)
         try:
             spec = self._spec()
             identity = self._identity(context, spec)
+            evidence.about(operation_of(spec, identity))
             around = Surroundings(notify=told.notify, check_cancelled=self._check_killed)
             outcome = run_load(spec, identity, AirflowConnections(self.connections), around)
         except DponeError as error:
             told.failed(error)
-            if error.retryable:
-                raise
-            raise AirflowFailException(str(error)) from error
+            try:
+                evidence.failed(error)
+            finally:  # keeping the evidence may fail as well; the load's own error is the one that counts
+                _raise(error)
         told.succeeded(outcome)
+        evidence.succeeded(outcome)
         return outcome.summary()
 
     def on_kill(self) -> None:
@@ -101,7 +110,7 @@ class DponeLoadOperator(BaseOperator):
     def _spec(self) -> LoadSpec:
         from dpone_provider.manifest.read import load_spec, spec_from_values
 
-        folder = os.path.dirname(os.path.abspath(self.dag.fileloc))
+        folder = self.folder or os.path.dirname(os.path.abspath(self.dag.fileloc))
         if self.manifest is not None:
             return load_spec(os.path.join(folder, self.manifest), self.process)
         return spec_from_values(
@@ -120,3 +129,10 @@ class DponeLoadOperator(BaseOperator):
             map_index=instance.map_index if instance.map_index is not None else -1,
             reprocess=self.reprocess or "",
         )
+
+
+def _raise(error: DponeError) -> NoReturn:
+    """As it is when a retry can finish it, else as what ends Airflow's retries."""
+    if error.retryable:
+        raise error
+    raise AirflowFailException(str(error)) from error

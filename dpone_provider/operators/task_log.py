@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PROGRESS_EVERY = 5.0
 _STEPS = {
     "claim": "Claiming the target's slot",
+    "reader": "Proving that a reader can be started and stopped here",
     "stage": "Staging a new generation",
     "verify": "Counting the staged generation",
     "seal": "Sealing the proof",
@@ -22,6 +23,8 @@ _STEPS = {
     "fence": "Fencing a switch that got no answer",
     "committed": "Committed: the new table is live",
     "complete": "Completing: checking the stored proof",
+    "pending": "Recording that the live table is still to be observed",
+    "observe": "Observing the live table",
     "released": "Released the slot",
 }
 

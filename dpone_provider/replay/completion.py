@@ -1,153 +1,41 @@
-"""Seal a proof, check that it still stands, end the operation with it: one way for the original run and for a replay.
+"""How an operation ends in its slot: its target observed, COMPLETE with its proof, or FAILED (protocol 6).
 
-(protocol 6; G8).
+One service for the original run and for every replay. Nothing is retried; a later attempt observes again.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import attrs
 
-from dpone_provider import canonical
 from dpone_provider.errors import DponeError
-from dpone_provider.quality.gates import Probe
 from dpone_provider.quality.policy import QualityPolicy
-from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
-from dpone_provider.replay.capsule import CapsuleError, QualityReplayCapsule
+from dpone_provider.replay import observation
+from dpone_provider.replay.capsule import V2, CapsuleError, QualityReplayCapsule
 from dpone_provider.replay.claim import Claimant
-from dpone_provider.replay.ports import StagedProof
-from dpone_provider.replay.record import AuthorityRecord, Found
+from dpone_provider.replay.ports import Ports, required_reader
+from dpone_provider.replay.proof import Proof, ProofRefused, check_stored
+from dpone_provider.replay.target_reader import BoundedTargetAcceptanceReader, TargetRequest, Unobserved
 from dpone_provider.replay.tenure import Fenced, Tenure, Uncertain
-
-BOUNDARY: Final = "resume_validation"
-
-
-def inventory_digest(replicas: tuple[str, ...]) -> str:
-    """The digest of the sorted inventory rows: 64 hex."""
-    return canonical.digest([{"host": name} for name in sorted(replicas)])
-
-
-def seal(me: Claimant, policy: QualityPolicy, proof: StagedProof, load_id: str) -> QualityReplayCapsule:
-    """The PREPARED capsule of a proven staging. Raises when it is not valid or could outgrow its bound (C4)."""
-    plan = dict(proof.effective_plan)
-    core: dict[str, Any] = {
-        "policy_snapshot_id": policy.snapshot_id,
-        "admission_digest": me.admission_digest,
-        "effective_plan": plan,
-        "run_id": me.operation.run_id,
-        "load_id": load_id,
-        "source_probe": dict(proof.source_probe),
-        "target_probe": dict(proof.target_probe),
-        "report": dict(proof.report),
-        "acceptance": dict(proof.acceptance),
-        "binding": {
-            "target_key": me.operation.target.key,
-            "operation_id": me.operation.operation_id,
-            "fence_token": me.owner,
-            "inventory_digest": inventory_digest(me.replicas),
-            "plan_digest": canonical.digest(plan),
-            "desired": dict(proof.desired),
-            "staged_rows": proof.rows,
-        },
-    }
-    return QualityReplayCapsule.sealed(core)
-
-
-@attrs.frozen(kw_only=True)
-class Proof:
-    """A stored proof that stands: the capsule, and a fresh process-local receipt with the execution that issued it."""
-
-    capsule: QualityReplayCapsule
-    execution: QualityGateExecution
-    receipt: QualityGateReceipt
-
-    def consume(self) -> None:
-        """Use the receipt up, in order. Raises when it is not this execution's or was used before (G5, Q4)."""
-        self.execution.accept_payload(self.receipt, BOUNDARY)
-        self.execution.accept_state(self.receipt)
-
-
-class ProofRefused(Exception):
-    """The stored proof is well-formed and does not stand: the operation has failed. ``error`` is what to raise."""
-
-    def __init__(self, error: DponeError) -> None:
-        self.error = error
-        super().__init__(error.code)
-
-
-def check_stored(found: Found, me: Claimant, policy: QualityPolicy) -> Proof:
-    """Check the stored proof of an owned COMMITTED or COMPLETE row.
-
-    Raises ``ProofRefused`` when it does not stand, ``DponeError`` ``…_INVALID`` or ``…_MISMATCH`` when it cannot even
-    be read: then nothing durable may be rewritten.
-    """
-    record = found.record
-    if record is None or record.capsule is None:
-        raise DponeError("DPONE_REPLAY_QUALITY_EVIDENCE_REQUIRED")
-    capsule = QualityReplayCapsule.parse(record.capsule, row_version=found.version)
-    core, binding = capsule.core, capsule.core["binding"]
-    agree = (
-        (core["policy_snapshot_id"], policy.snapshot_id),
-        (core["admission_digest"], me.admission_digest),
-        (binding["target_key"], me.operation.target.key),
-        (binding["operation_id"], me.operation.operation_id),
-        (binding["inventory_digest"], inventory_digest(me.replicas)),
-        (binding["plan_digest"], canonical.digest(core["effective_plan"])),
-        (binding["staged_rows"], core["target_probe"]["row_count"]),
-        (binding["desired"]["uuid"], record.generation),
-        (capsule.state, "PREPARED" if record.phase == "COMMITTED" else "COMPLETE"),
-    )
-    if any(stored != today for stored, today in agree):
-        raise ProofRefused(DponeError("DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH"))
-    execution = QualityGateExecution(policy=policy, run_id=me.operation.run_id, load_id=core["load_id"])
-    receipt = execution.evaluate(
-        source=Probe(**core["source_probe"]), target=Probe(**core["target_probe"]), boundary=BOUNDARY
-    )
-    if not receipt.report.same_as(core["report"]) or not receipt.report.passed:
-        raise ProofRefused(
-            DponeError(
-                "DPONE_REPLAY_QUALITY_EVIDENCE_INVALID",
-                "The stored probes do not give the sealed gate report.",
-                boundary="resume_validation",
-            )
-        )
-    return Proof(capsule=capsule, execution=execution, receipt=receipt)
-
-
-def replay_result(capsule: QualityReplayCapsule) -> dict[str, Any]:
-    """The result document of a completed replay (protocol 5): the original proof, not a new one."""
-    core = capsule.core
-    return {
-        "kind": "dpone.quality.replay.result.v1",
-        "core_digest": capsule.core_digest,
-        "replayed_from": {"run_id": core["run_id"], "load_id": core["load_id"]},
-        "acceptance": {side: core["acceptance"].get(side) for side in ("source", "staged")},
-        "quality_gates": core["report"],
-    }
-
-
-def original_ids(record: AuthorityRecord) -> dict[str, str]:
-    """Which run and staging made the sealed proof; {} when there is none or it cannot be read."""
-    if record.capsule is None:
-        return {}
-    try:
-        core = QualityReplayCapsule.parse(record.capsule).core
-    except CapsuleError:
-        return {}
-    return {"original_run_id": core["run_id"], "original_load_id": core["load_id"]}
 
 
 class Completion:
-    """How an operation ends in its slot: COMPLETE with its proof, or FAILED."""
+    """Ends the operation that its attempt owns, as COMMITTED or COMPLETE with a live generation."""
 
-    def __init__(self, tenure: Tenure, me: Claimant, policy: QualityPolicy) -> None:
+    def __init__(self, ports: Ports, tenure: Tenure, me: Claimant, policy: QualityPolicy) -> None:
+        self._ports = ports
         self._tenure = tenure
         self._me = me
         self._policy = policy
 
     def complete(self) -> Proof:
-        """Check the stored proof and write COMPLETE over COMMITTED. A proof that does not stand fails."""
+        """Check the stored proof and write COMPLETE over COMMITTED, a target observed first where one was sealed.
+
+        Raises ``DponeError``: a proof or an observation that does not stand fails for good; one that cannot be had
+        now leaves TARGET_PENDING for a later attempt.
+        """
         try:
             proof = check_stored(self._tenure.found, self._me, self._policy)
         except ProofRefused as refused:
@@ -155,7 +43,8 @@ class Completion:
             raise refused.error from refused
         if self._tenure.record.phase != "COMMITTED":
             return proof
-        capsule = proof.capsule.complete(self._tenure.found.version + 1)
+        target = self._observed_target(proof) if proof.capsule.kind == V2 else None
+        capsule = self._capsule().complete(self._tenure.found.version + 1, target)
         self._tenure.change(phase="COMPLETE", capsule=capsule.encode())
         return attrs.evolve(proof, capsule=capsule)
 
@@ -166,8 +55,73 @@ class Completion:
             if record.phase == "COMPLETE" or record.capsule is None:
                 self._tenure.change(final=True, owner="")
             else:
-                capsule = QualityReplayCapsule.parse(record.capsule).failed(self._tenure.found.version + 1)
+                capsule = self._capsule().failed(self._tenure.found.version + 1)
                 self._tenure.change(final=True, phase="FAILED", owner="", capsule=capsule.encode())
         except Fenced as fenced:
             uncertain = Uncertain(f"A newer attempt took over before {error.code} was recorded.")
             raise uncertain from fenced
+
+    def _capsule(self) -> QualityReplayCapsule:
+        return QualityReplayCapsule.parse(self._tenure.record.capsule or "")
+
+    def _observed_target(self, proof: Proof) -> Mapping[str, Any]:
+        """TARGET_PENDING durable, one observation, the generation still live afterwards (G1, G3)."""
+        reader = required_reader(self._ports)
+        if proof.capsule.state == "PREPARED":
+            self._ports.notify("pending", {})
+            pending = proof.capsule.pending(self._tenure.found.version + 1)
+            self._tenure.change(capsule=pending.encode())
+        core = proof.capsule.core
+        request = observation.request_of(core, self._ports.new_id())
+        self._ports.notify("observe", {"replica": request.replicas[0], "within": self._ports.observe_within})
+        try:
+            target = self._observe(reader, core, request)
+        except CapsuleError as refused:
+            self._failed(refused)
+        self._require_live()
+        return target
+
+    def _observe(
+        self, reader: BoundedTargetAcceptanceReader, core: Mapping[str, Any], request: TargetRequest
+    ) -> Mapping[str, Any]:
+        try:
+            counts = reader.collect(request, deadline=self._ports.clock() + self._ports.observe_within)
+            return observation.observed(core, counts)
+        except Unobserved as missed:
+            if missed.why == "probe_unavailable" and core["target_plan"]["mode"] == "warn_only":
+                return observation.unavailable(core, request.attempt_id)
+            if missed.why == "invalid" and missed.quiescent:
+                self._failed(_error("INVALID", f"The observation of the target cannot be trusted ({missed.reason})."))
+            if missed.why == "drift" and missed.quiescent:
+                gone = missed.reason == "generation"
+                self._failed(_drifted(f"The live table is not what was proven ({missed.reason}).", gone=gone))
+            self._pending(missed)
+
+    def _require_live(self) -> None:
+        """The generation is still the live one on every replica, by its own catalog."""
+        for replica in self._tenure.record.replicas:
+            live = self._ports.catalog.facts(replica, self._me.operation.private_prefix).live
+            if live is None or live.uuid != self._tenure.record.generation:
+                self._failed(_drifted("Another table went live while the generation was observed.", gone=True))
+
+    def _failed(self, error: DponeError) -> NoReturn:
+        self.fail(error)
+        raise error
+
+    def _pending(self, missed: Unobserved) -> NoReturn:
+        """No observation now: pending stays, the guard is given back only when no child can still act (G2)."""
+        kept = " Its reader may still run, so the slot stays held." if not missed.quiescent else ""
+        if missed.quiescent:
+            self._tenure.change(final=True, owner="")
+        raise _error("INCOMPLETE", f"The live table could not be observed ({missed.reason}).{kept}")
+
+
+def _drifted(message: str, *, gone: bool) -> DponeError:
+    """``gone``: the generation is not live any more, so nothing is known of the target's commit now."""
+    error = _error("MISMATCH", message)
+    error.target_commit = "unknown" if gone else None
+    return error
+
+
+def _error(kind: str, message: str) -> DponeError:
+    return DponeError(f"DPONE_REPLAY_QUALITY_EVIDENCE_{kind}", message)

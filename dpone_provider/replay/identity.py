@@ -133,3 +133,12 @@ def authored_comment(comment: str) -> str:
 def generated(comment: str) -> bool:
     """Whether a COMMENT says that some operation of ours made the table."""
     return authored_comment(comment) != comment
+
+
+def governed_by(comment: str) -> str | None:
+    """The operation id in the mark of a generation that was made under an authority, None when there is no such mark.
+
+    A mark of epoch 0 is of a load without one.
+    """
+    found = re.search(r"(?:^|\n)dpone:([0-9a-f]{64}):[1-9]\d{0,17}$", comment)
+    return found[1] if found else None

@@ -22,6 +22,7 @@ from dpone_provider.replay.capsule_core import (
     nullable,
     uint64,
 )
+from dpone_provider.replay.target_reader import TargetCounts, TargetRequest
 
 KIND = "dpone.quality.target-observation.v1"
 PROFILE = "clickhouse-immutable-generation-v1"
@@ -97,6 +98,56 @@ def check_observation(value: Any, core: Mapping[str, Any]) -> None:
         raise mismatch(f"{where}.binding")
     if value["replica"] != plan["replicas"][0]:
         raise mismatch(f"{where}.replica")
+
+
+def request_of(core: Mapping[str, Any], attempt_id: str) -> TargetRequest:
+    """What the sealed core asks to be observed; today's manifest has no say in it (C5)."""
+    plan, desired = core["target_plan"], core["binding"]["desired"]
+    return TargetRequest(
+        database=plan["database"],
+        table=plan["table"],
+        generation=desired["uuid"],
+        engine_full=desired["engine_full"],
+        columns=tuple((name, kind) for name, kind in plan["columns"]),
+        row_count=plan["row_count"],
+        null_columns=tuple(plan["null_columns"]),
+        distinct_columns=tuple(plan["distinct_columns"]),
+        replicas=tuple(plan["replicas"]),
+        attempt_id=attempt_id,
+    )
+
+
+def observed(core: Mapping[str, Any], counts: TargetCounts) -> dict[str, Any]:
+    """The observation that these counts make.
+
+    Raises ``CapsuleError``: like ``check_observation``, and ``…_MISMATCH`` when the live generation does not count
+    what was counted of it when it was staged.
+    """
+    value = compose(
+        core,
+        replica=counts.replica,
+        attempt_id=counts.attempt_id,
+        row_count=counts.row_count,
+        null_counts=counts.null_counts,
+        distinct_counts=counts.distinct_counts,
+    )
+    check_observation(value, core)
+    staged = core["acceptance"].get("staged", {})
+    rows = {core["binding"]["staged_rows"], staged.get("row_count"), value["row_count"]} - {None}
+    if value["row_count"] is not None and len(rows) != 1:
+        raise mismatch("observation.row_count is not the staged one")
+    for name in ("null_counts", "distinct_counts"):
+        earlier = staged.get(name, {})
+        if any(earlier.get(column, count) != count for column, count in value[name].items()):
+            raise mismatch(f"observation.{name} are not the staged ones")
+    return value
+
+
+def unavailable(core: Mapping[str, Any], attempt_id: str) -> dict[str, Any]:
+    """The one record of a probe that cannot exist, for a policy that only warns (R11). Checked like any other."""
+    value = compose(core, replica=core["target_plan"]["replicas"][0], attempt_id=attempt_id, warnings=(UNAVAILABLE,))
+    check_observation(value, core)
+    return value
 
 
 def worst_cases(core: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 import attrs
 
+from dpone_provider.errors import DponeError
+from dpone_provider.replay.target_reader import BUDGET_SECONDS, BoundedTargetAcceptanceReader
+
 
 @attrs.frozen(kw_only=True)
 class StoredRow:
@@ -125,7 +128,10 @@ class StagingOrder:
 
 @attrs.frozen(kw_only=True)
 class StagedProof:
-    """What a proven staging says, as capsule parts (protocol 5): canonical-JSON mappings, counts in rows."""
+    """What a proven staging says, as capsule parts (protocol 5): canonical-JSON mappings, counts in rows.
+
+    ``target_plan``: what must be observed of the live generation, None when nothing must.
+    """
 
     rows: int
     source_probe: Mapping[str, Any]
@@ -134,6 +140,7 @@ class StagedProof:
     acceptance: Mapping[str, Any]
     effective_plan: Mapping[str, Any]
     desired: Mapping[str, Any]
+    target_plan: Mapping[str, Any] | None = None
 
 
 class Stager(Protocol):
@@ -154,7 +161,8 @@ class Ports:
     """What a session works through.
 
     ``notify(step, facts)`` tells each step before it acts; ``check_cancelled`` raises when the attempt must not go
-    on; ``new_id`` gives 32 hex, ``new_uuid`` a UUID text; ``clock`` is monotonic seconds.
+    on; ``new_id`` gives 32 hex, ``new_uuid`` a UUID text; ``clock`` is monotonic seconds. ``reader`` observes the
+    live generation within ``observe_within`` seconds; None: nothing can be observed (R1).
     """
 
     store: AuthorityStore
@@ -165,3 +173,16 @@ class Ports:
     clock: Callable[[], float]
     notify: Callable[[str, dict[str, Any]], None]
     check_cancelled: Callable[[], None]
+    reader: BoundedTargetAcceptanceReader | None = None
+    observe_within: float = BUDGET_SECONDS
+
+
+def required_reader(ports: Ports) -> BoundedTargetAcceptanceReader:
+    """The reader. Raises DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED when a target must be observed and there is none."""
+    if ports.reader is None:
+        raise DponeError(
+            "DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED",
+            "quality.acceptance asks for the target, and there is nothing that can observe it.",
+            remedy="Compose the sink with a target_acceptance_reader, or set capture.target to false.",
+        )
+    return ports.reader

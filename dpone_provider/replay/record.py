@@ -213,6 +213,10 @@ def invalid(reason: str) -> DponeError:
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+_UNPROVEN = UNSEALED | {"COMMITTED", "COMPLETE"}
+"""Phases whose row may be without a proof: before the seal, and in a history that never had one (D4)."""
+
+
 def _check(record: AuthorityRecord) -> None:
     entries = [(e.version, e.epoch, e.attempt, e.at, e.source_reads, e.rows, e.publications) for e in record.history]
     numbers = [record.epoch, record.claimed_at, record.refreshed_at, *(n for entry in entries for n in entry)]
@@ -231,8 +235,8 @@ def _check(record: AuthorityRecord) -> None:
         len(record.ended) <= MAX_ENDED and 1 <= len(record.history) <= MAX_HISTORY,
         record.history[-1].write_id == record.write_id and record.history[-1].epoch == record.epoch,
         all(u is None or (type(u) is str and _UUID.fullmatch(u)) for u in uuids),
-        (record.generation is not None) == sealed and (type(record.capsule) is str) == sealed,
-        record.capsule is None or sealed,
+        (record.generation is not None) == sealed,
+        record.phase in _UNPROVEN if record.capsule is None else sealed and type(record.capsule) is str,
         set(record.predecessor) == set(record.candidates) == (set(record.replicas) if sealed else set()),
         record.owner == "" or record.phase not in {"FAILED", "REJECTED"},
     )

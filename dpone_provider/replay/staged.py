@@ -8,10 +8,12 @@ import attrs
 
 from dpone_provider.errors import DponeError
 from dpone_provider.quality.policy import QualityPolicy
+from dpone_provider.replay.capsule import V2
 from dpone_provider.replay.claim import Claimant
 from dpone_provider.replay.cleanup import Cleaner
-from dpone_provider.replay.completion import seal
-from dpone_provider.replay.ports import Ports, StagedProof, Stager, StagingOrder
+from dpone_provider.replay.observation import request_of
+from dpone_provider.replay.ports import Ports, StagedProof, Stager, StagingOrder, required_reader
+from dpone_provider.replay.proof import seal
 from dpone_provider.replay.record import AuthorityRecord
 
 
@@ -50,6 +52,8 @@ class Generation:
         if self.order is None or self._proof is None:
             raise LookupError("nothing is staged")
         capsule = seal(self._me, policy, self._proof, self.order.load_id)
+        if capsule.kind == V2:
+            required_reader(self._ports).reserve(request_of(capsule.core, self._ports.new_id()))
         self._ports.notify("seal", {"core_digest": capsule.core_digest})
         sealed = attrs.evolve(
             record,

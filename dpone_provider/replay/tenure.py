@@ -61,10 +61,10 @@ class Tenure:
         ours = record is not None and record.owner == self._me.owner and record.phase == "CLAIMED"
         return ours and self.found.version > self._slot.sent_on
 
-    def claim(self, admit: Callable[[], None]) -> None:
+    def claim(self, admit: Callable[[Found], None]) -> None:
         """Take the slot, or raise why not. Every replica must read the claim back.
 
-        ``admit`` is asked, before anything is written, when the claim is one to stage (M7).
+        ``admit`` is asked about what was found, before anything is written, when the claim is one to stage (M7).
         """
         found = self._slot.read()
         operation = self._me.operation
@@ -74,7 +74,7 @@ class Tenure:
         if isinstance(decision, Refused):
             raise decision.error
         if decision.record.phase == "CLAIMED":
-            admit()
+            admit(found)
         failed = decision.archive
         if failed is not None and not self._slot.archive(failed, archive_key(failed)):
             raise Uncertain("The failed record before this one could not be archived.")

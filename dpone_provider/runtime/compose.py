@@ -18,16 +18,20 @@ from dpone_provider.clickhouse.catalog import ClickHouseCatalog, TableState
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
+from dpone_provider.errors import DponeError
 from dpone_provider.load.admission import admit_target
+from dpone_provider.load.operation import operation_of
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.load.refusals import unreadable
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
 from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
-from dpone_provider.replay.identity import Operation, Target
+from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.ports import Ports
 from dpone_provider.replay.session import QualityReplaySession
+from dpone_provider.replay.target_reader import BUDGET_SECONDS, BoundedTargetAcceptanceReader
 from dpone_provider.runtime.connections import Connections
+from dpone_provider.runtime.sink import ClickHouseSink
 from dpone_provider.wire import DirectWire, StatementFailed, Wire
 
 REPLICA = "single"
@@ -46,7 +50,7 @@ def _going_on() -> None:
 class Surroundings:
     """Everything that a load takes from outside and that tests replace.
 
-    Wire, clock, randomness, cancellation, telling.
+    Wire, clock, randomness, cancellation, telling. ``observe_within``: seconds that an observation may take.
     """
 
     notify: Notify = _silent
@@ -56,6 +60,7 @@ class Surroundings:
     new_id: Callable[[], str] = attrs.field(default=lambda: uuid.uuid4().hex)
     new_uuid: Callable[[], str] = attrs.field(default=lambda: str(uuid.uuid4()))
     stale_after_ms: int = STALE_CLAIM_AFTER_MS
+    observe_within: float = BUDGET_SECONDS
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +71,7 @@ class Composition:
     identity: RunIdentity
     operation: Operation
     around: Surroundings
-    sink: Endpoint
+    sink: ClickHouseSink
     source: Endpoint | None
     control: ControlClient
     catalog: ClickHouseCatalog
@@ -74,7 +79,7 @@ class Composition:
 
     def session(self) -> QualityReplaySession:
         """A session of the durable route, its authority admitted (A1). Raises ``DponeError``."""
-        store = ClickHouseReplayQualityStore({REPLICA: self.control}, self.sink.authority_database or self.database)
+        store = ClickHouseReplayQualityStore({REPLICA: self.control}, self.authority_database)
         try:
             store.admit()
         except StatementFailed as failed:
@@ -95,6 +100,8 @@ class Composition:
             clock=self.around.clock,
             notify=self.around.notify,
             check_cancelled=self.around.check_cancelled,
+            reader=self._reader(),
+            observe_within=self.around.observe_within,
         )
         return QualityReplaySession(ports, claimant, self.spec.quality, keep_previous=self.spec.sink.keep_previous)
 
@@ -103,34 +110,59 @@ class Composition:
         """The target's database."""
         return self.spec.sink.table.database
 
+    @property
+    def authority_database(self) -> str:
+        """The database of the authority: the connection's, else the target's."""
+        return self.sink.connector.authority_database or self.database
+
+    @property
+    def observes(self) -> bool:
+        """Whether the live target is observed: the selector is on and acceptance asks for it."""
+        acceptance = self.spec.quality.acceptance
+        durable = self.spec.sink.durable_quality_replay
+        return durable and acceptance is not None and "target" in acceptance.sides
+
     def admit_target(self) -> TableState | None:
         """The live table, admitted for this route (M7); None when there is none yet."""
-        return admit_target(self.control, self.spec.sink.table)
+        state = admit_target(self.control, self.spec.sink.table)
+        if self.observes and self.sink.target_acceptance_reader is None:
+            from dpone_provider.reader.admission import admit_reader_settings
 
+            admit_reader_settings(self.control)
+        return state
 
-def operation_of(spec: LoadSpec, identity: RunIdentity) -> Operation:
-    """The operation that a process and a run identity name (I1)."""
-    sink = spec.sink
-    return Operation(
-        namespace=identity.namespace,
-        dag_id=identity.dag_id,
-        run_id=identity.run_id,
-        task_id=identity.task_id,
-        map_index=identity.map_index,
-        process=spec.process,
-        target=Target(cluster=sink.cluster, database=sink.table.database, table=sink.table.name),
-        reprocess=identity.reprocess,
-    )
+    def _reader(self) -> BoundedTargetAcceptanceReader | None:
+        """The reader that the sink brings, else a supervised one of its own connection, where one is needed (R1)."""
+        if not self.observes or self.sink.target_acceptance_reader is not None:
+            return self.sink.target_acceptance_reader
+        from dpone_provider.reader.target_reader import SupervisedTargetReader
+
+        return SupervisedTargetReader(
+            {REPLICA: self.sink.connector},
+            wire=self.around.wire,
+            new_id=self.around.new_id,
+            clock=self.around.clock,
+            check_cancelled=self.around.check_cancelled,
+        )
 
 
 @contextmanager
 def compose(
-    spec: LoadSpec, identity: RunIdentity, connections: Connections, around: Surroundings
+    spec: LoadSpec,
+    identity: RunIdentity,
+    connections: Connections,
+    around: Surroundings,
+    sink: ClickHouseSink | None = None,
 ) -> Iterator[Composition]:
-    """Resolve connections and build the adapters; everything is closed on every path."""
-    sink = connections.endpoint(spec.sink.connection_ref)
+    """Resolve connections and build the adapters; everything is closed on every path.
+
+    ``sink``: composed by trusted code; None: of the manifest's connection.
+    """
+    sink = sink or ClickHouseSink(connections.endpoint(spec.sink.connection_ref), spec.sink.durable_quality_replay)
+    if sink.durable_quality_replay is not spec.sink.durable_quality_replay:
+        raise DponeError("DPONE_ROUTE_UNSUPPORTED", "The sink was composed with another durable_quality_replay.")
     source = connections.endpoint(spec.source.connection_ref) if isinstance(spec.source, ClickHouseSource) else None
-    control = ControlClient(sink, around.wire)
+    control = ControlClient(sink.connector, around.wire)
     try:
         clients, table = {REPLICA: control}, spec.sink.table
         yield Composition(

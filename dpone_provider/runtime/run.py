@@ -15,15 +15,21 @@ from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.replay.session import QualityReplaySession
 from dpone_provider.runtime.compose import REPLICA, Composition, Surroundings, compose
 from dpone_provider.runtime.connections import Connections
+from dpone_provider.runtime.sink import ClickHouseSink
 
 if TYPE_CHECKING:
     from dpone_provider.load.staging import ArrowStager
 
 
 def run_load(
-    spec: LoadSpec, identity: RunIdentity, connections: Connections, around: Surroundings | None = None
+    spec: LoadSpec,
+    identity: RunIdentity,
+    connections: Connections,
+    around: Surroundings | None = None,
+    *,
+    sink: ClickHouseSink | None = None,
 ) -> LoadOutcome:
-    """Run a load to its proven end.
+    """Run a load to its proven end. ``sink``: one that the caller composed itself, a reader of its own in it, say.
 
     Raises ``DponeError``; its ``context`` then holds ``attempts`` and ``counters`` of this attempt,
     ``replay_details`` of the operation and ``duration_seconds``, for ``failure_document``. Only a return is a
@@ -31,7 +37,7 @@ def run_load(
     """
     around = around or Surroundings()
     started = around.clock()
-    with compose(spec, identity, connections, around) as made:
+    with compose(spec, identity, connections, around, sink) as made:
         run = _Durable(made) if spec.sink.durable_quality_replay else _Plain(made)
         try:
             outcome = run.run()
@@ -69,9 +75,10 @@ class _LazyStager:
             StagingRoom(
                 spec=made.spec,
                 control=made.control,
-                sink=made.sink,
+                sink=made.sink.connector,
                 source=made.source,
                 live=self._live,
+                replicas=(REPLICA,),
                 wire=made.around.wire,
                 run_id=made.identity.run_id,
                 notify=made.around.notify,
@@ -94,7 +101,6 @@ class _Durable:
         finished = self._session.run(self._stager)
         document = finished.document
         counters = self._session.tenure.counters
-        staged = document["acceptance"]["staged"]
         return LoadOutcome(
             spec=made.spec,
             identity=made.identity,
@@ -107,7 +113,7 @@ class _Durable:
             duration_seconds=0.0,
             generation=finished.record.generation or "",
             gates=document["quality_gates"],
-            acceptance={"source": document["acceptance"]["source"], "staged": staged},
+            acceptance=document["acceptance"],
             attempts=attempts_of(finished.history, made.operation.operation_id),
             operation_id=made.operation.operation_id,
             load_id=finished.load_id,

@@ -207,4 +207,4 @@ def test_an_interrupted_load_knows_how_far_it_came(steps: list[tuple[str, dict[s
     told = progress.Told(lambda step, facts, seconds: None, clock=lambda: 0.0)
     for step, facts in steps:
         told.notify(step, facts)
-    assert told.target_commit == commit
+    assert told.known.target_commit == commit

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import attrs
+import psutil
 import pytest
 
 from dpone_provider.errors import DponeError
@@ -19,17 +21,33 @@ OLD, NEW = range(100, 105), range(200, 207)
 WRITES = ("source_open", "insert", "exchange", "publish_first", "create_table")
 
 
+@attrs.frozen(kw_only=True)
+class Route:
+    """Which load is crashed. ``first``: there is no table yet; ``target``: the live generation is observed."""
+
+    name: str
+    first: bool = False
+    target: bool = False
+
+
+ROUTES = (
+    Route(name="first publication", first=True),
+    Route(name="exchange"),
+    Route(name="exchange and observation", target=True),
+)
+
+
 class Case:
     """One crash at one effect, then honest retries until success; holds the invariants at every moment."""
 
-    def __init__(self, bench: Bench, *, first: bool) -> None:
+    def __init__(self, bench: Bench, route: Route) -> None:
         self.bench = bench
-        self.first = first
+        self.route = route
         self.old: list[int] = []
         self.leftovers: tuple[str, ...] = ()
 
     def prepare(self) -> None:
-        if not self.first:
+        if not self.route.first:
             self.bench.write(OLD.start, len(OLD))
             self.bench.run("earlier")
             self.old = list(OLD)
@@ -40,7 +58,7 @@ class Case:
         proven = self.proven()
         before = self.bench.live()
         try:
-            outcome = self.bench.run("later", wire=wire)
+            outcome = self.bench.run("later", spec=self.bench.spec(target=self.route.target), wire=wire)
         except Died:
             result = "died"
         except DponeError as error:
@@ -52,6 +70,7 @@ class Case:
             self.leftovers = outcome.leftovers
             result = "success"
         assert self.bench.ids() in (self.old, list(NEW)), "readers must see exactly the old or exactly the new table"
+        assert not readers(), "a child outlived its attempt"
         if proven:
             assert not {kind: wire.counts[kind] for kind in WRITES if wire.counts[kind]}
         return result
@@ -69,8 +88,13 @@ class Case:
         return record is not None and record.operation.run_id == "later" and record.phase in {"COMMITTED", "COMPLETE"}
 
 
-def record_effects(bench: Bench, *, first: bool) -> CrashWire:
-    case = Case(bench, first=first)
+def readers() -> list[int]:
+    """Children of this process that observe."""
+    return [child.pid for child in psutil.Process().children() if "dpone_provider.reader.child" in child.cmdline()]
+
+
+def record_effects(bench: Bench, route: Route) -> CrashWire:
+    case = Case(bench, route)
     case.prepare()
     wire = CrashWire()
     assert case.attempt(wire) == "success"
@@ -83,8 +107,8 @@ def bench_of(sandbox: RunningSandbox, database: str, folder: Path, number: int) 
     return Bench(sandbox=sandbox, database=database, folder=folder, table=f"t{number}")
 
 
-def run_case(bench: Bench, *, first: bool, at: int, mode: Mode) -> dict[str, object]:
-    case = Case(bench, first=first)
+def run_case(bench: Bench, route: Route, *, at: int, mode: Mode) -> dict[str, object]:
+    case = Case(bench, route)
     case.prepare()
     wire = CrashWire(at=at, mode=mode)
     results = [case.attempt(wire)]
@@ -102,7 +126,7 @@ def run_case(bench: Bench, *, first: bool, at: int, mode: Mode) -> dict[str, obj
     assert not [name for name in bench.private() if name.startswith(f"{bench.table}__")], "orphans"
     assert publications == 1, "exactly one applied publication"
     effect = wire.effects[at]
-    return {"at": at, "effect": effect.kind, "what": effect.what, "mode": mode, "first": first, "results": results}
+    return {"at": at, "effect": effect.kind, "what": effect.what, "mode": mode, "route": route.name, "results": results}
 
 
 def _publications(wire: CrashWire, bench: Bench) -> int:
@@ -110,21 +134,21 @@ def _publications(wire: CrashWire, bench: Bench) -> int:
     return sum(effect.kind in {"exchange", "publish_first"} for effect in wire.applied)
 
 
-@pytest.mark.contract("P1", "P2", "P3", "P5", "P6", "P7", "A3", "G5", "G6")
-@pytest.mark.parametrize("first", [True, False], ids=["first publication", "exchange"])
+@pytest.mark.contract("P1", "P2", "P3", "P5", "P6", "P7", "A3", "G3", "G5", "G6", "R12", "D2")
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_crash_at_any_effect_is_finished_by_a_retry(
-    sandbox: RunningSandbox, database: str, tmp_path: Path, mode: Mode, first: bool
+    sandbox: RunningSandbox, database: str, tmp_path: Path, mode: Mode, route: Route
 ) -> None:
     recorder = bench_of(sandbox, database, tmp_path, 0)
     recorder.provision()
-    points = len(record_effects(recorder, first=first).effects)
+    points = len(record_effects(recorder, route).effects)
     assert points >= 20
     measured = [
-        run_case(bench_of(sandbox, database, tmp_path, at + 1), first=first, at=at, mode=mode) for at in range(points)
+        run_case(bench_of(sandbox, database, tmp_path, at + 1), route, at=at, mode=mode) for at in range(points)
     ]
     assert len(measured) == points
     artifacts = Path("test_artifacts/declarative-replay-quality")
     artifacts.mkdir(parents=True, exist_ok=True)
-    name = f"crash-{mode}-{'first' if first else 'exchange'}.json"
+    name = f"crash-{mode}-{route.name.replace(' ', '-')}.json"
     (artifacts / name).write_text(json.dumps({"points": points, "cases": measured}, indent=1), encoding="utf-8")

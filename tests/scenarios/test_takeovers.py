@@ -24,7 +24,7 @@ def dies_claimed(stage: Stage) -> None:
 def test_an_attempt_that_paused_after_its_claim_does_not_sweep_a_later_generation(stage: Stage) -> None:
     """Scenario 3: attempt 2 stages and seals meanwhile; its generation has the higher epoch and survives."""
     stage.publish()
-    pause = Cue("catalog_read", "facts", before=lambda: dies_sealed(stage))
+    pause = Cue("catalog_read", "facts", nth=2, before=lambda: dies_sealed(stage))  # the first comes before the claim
     stage.attempt("later", pause).expect("REPLAY_FENCED")
     record = stage.bench.record()
     assert record.phase == "PREPARED"

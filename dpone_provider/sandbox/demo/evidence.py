@@ -15,12 +15,13 @@ from dpone_provider.clickhouse.authority_store import ClickHouseReplayQualitySto
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
+from dpone_provider.load.operation import operation_of
 from dpone_provider.load.outcome import LoadOutcome, RunIdentity, attempts_of
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.replay.capsule import QualityReplayCapsule
-from dpone_provider.replay.completion import replay_result
+from dpone_provider.replay.proof import replay_result
 from dpone_provider.replay.record import AuthorityRecord, parse_slot
-from dpone_provider.runtime.compose import REPLICA, operation_of
+from dpone_provider.runtime.compose import REPLICA
 from dpone_provider.wire import DirectWire, Effect
 
 _STATEMENTS = """

@@ -1,0 +1,22 @@
+"""Which operation a process and a run identity are: the one place, for a load, for its plan and for its status."""
+
+from __future__ import annotations
+
+from dpone_provider.load.outcome import RunIdentity
+from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.replay.identity import Operation, Target
+
+
+def operation_of(spec: LoadSpec, identity: RunIdentity) -> Operation:
+    """The operation that a process and a run identity name (I1). Pure, and imports no driver."""
+    sink = spec.sink
+    return Operation(
+        namespace=identity.namespace,
+        dag_id=identity.dag_id,
+        run_id=identity.run_id,
+        task_id=identity.task_id,
+        map_index=identity.map_index,
+        process=spec.process,
+        target=Target(cluster=sink.cluster, database=sink.table.database, table=sink.table.name),
+        reprocess=identity.reprocess,
+    )
