@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterable
 from collections.abc import Mapping as Table
 
+from dpone_provider.manifest.grammar.declare import CONTROL, TEMPLATE
 from dpone_provider.manifest.nodes import Mapping, Node, Refused, Scalar, Sequence, kind_of
 from dpone_provider.manifest.problems import At, ProblemLog, shorten
 from dpone_provider.manifest.selector import is_near
 
 Later = Table[str, str] | None
 
-_TEMPLATE = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]")
+_TEMPLATE = re.compile(TEMPLATE)
+_CONTROL = re.compile(CONTROL)
 BOOLEAN_REMEDY = "Write true or false, unquoted, or leave it out."
 _LARGEST = 2**63 - 1
 _SUGGESTIONS = 200  # looking for a likely spelling is slow; a file with more unknown keys than this is another file
@@ -152,7 +154,7 @@ def text_of(node: Node, log: ProblemLog, *, template: bool = False) -> str | Non
     if not node.value.strip():
         log.add(node.at, "DPONE_MANIFEST_VALUE", "the string is empty", "Give a value, or leave the key out.")
         return None
-    if any((ord(char) < 32 and char not in "\t\n\r") or ord(char) == 127 for char in node.value):
+    if _CONTROL.search(node.value):
         log.add(node.at, "DPONE_MANIFEST_VALUE", "the string holds a control character", "Remove it.")
         return None
     if not template and _TEMPLATE.search(node.value):

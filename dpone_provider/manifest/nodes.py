@@ -119,15 +119,27 @@ def count_nodes(node: Node) -> int:
 def locate(node: Node, path: Path) -> At:
     """Where ``path`` below ``node`` was written; for a part that is missing, where its nearest parent was."""
     for index, step in enumerate(path):
-        child: Node | None = None
-        if isinstance(node, Mapping) and isinstance(step, str):
-            child = node.get(step)
-        elif isinstance(node, Sequence) and type(step) is int and 0 <= step < len(node.items):
-            child = node.items[step]
+        child = _child(node, step)
         if child is None:
             return attrs.evolve(node.at, path=node.at.path + path[index:])
         node = child
     return node.at
+
+
+def exists(node: Node, path: Path) -> bool:
+    """Whether ``path`` below ``node`` was written."""
+    child: Node | None = node
+    for step in path:
+        child = _child(child, step) if child is not None else None
+    return child is not None
+
+
+def _child(node: Node, step: str | int) -> Node | None:
+    if isinstance(node, Mapping) and isinstance(step, str):
+        return node.get(step)
+    if isinstance(node, Sequence) and type(step) is int and 0 <= step < len(node.items):
+        return node.items[step]
+    return None
 
 
 def from_values(value: Any, log: ProblemLog, path: Path = ()) -> Node:

@@ -15,15 +15,19 @@ _IN_MESSAGE = 20
 
 @attrs.frozen(kw_only=True)
 class At:
-    """Where something was written: 1-based ``line`` and ``column`` (0, 0 for values that came as Python arguments)."""
+    """Where something was written: 1-based ``line`` and ``column`` (0, 0 for values that came as Python arguments).
+
+    ``file``: the file that it stands in, "" for the one that the log is of.
+    """
 
     line: int
     column: int
     path: Path = ()
+    file: str = ""
 
     def child(self, step: str | int) -> At:
         """The same position, one step further down."""
-        return At(line=self.line, column=self.column, path=(*self.path, step))
+        return attrs.evolve(self, path=(*self.path, step))
 
 
 @attrs.frozen(kw_only=True)
@@ -66,9 +70,10 @@ class ManifestError(DponeError):
 
 
 class ProblemLog:
-    """Collects the problems of one file; the same problem met again (shared defaults) is kept once.
+    """Collects the problems of one manifest; the same problem met again (shared defaults) is kept once.
 
-    ``reports`` counts every report, repeated ones too: it tells a process that something it uses is bad.
+    ``file``: its file, for problems at a place that names no other. ``reports`` counts every report, repeated ones too:
+    it tells a process that something it uses is bad.
     """
 
     def __init__(self, file: str) -> None:
@@ -80,7 +85,7 @@ class ProblemLog:
         """Note one problem. Without a ``remedy``, the catalogue's for ``code`` is used."""
         self.reports += 1
         problem = Problem(
-            file=self.file,
+            file=at.file or self.file,
             line=at.line,
             column=at.column,
             path=render_path(at.path),
@@ -91,8 +96,12 @@ class ProblemLog:
         self._found.setdefault(problem)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All problems, in the order of the file."""
-        return tuple(sorted(self._found, key=lambda problem: (problem.line, problem.column, problem.code)))
+        """All problems, in the order of the file; those of its fragments follow, file by file."""
+
+        def place(problem: Problem) -> tuple[bool, str, int, int, str]:
+            return problem.file != self.file, problem.file, problem.line, problem.column, problem.code
+
+        return tuple(sorted(self._found, key=place))
 
 
 def render_path(path: Path) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dpone_provider.manifest.airflow_advice import read_task_advice
 from dpone_provider.manifest.fields import Fields
+from dpone_provider.manifest.grammar.declare import keys
+from dpone_provider.manifest.grammar.families import Process
 from dpone_provider.manifest.nodes import Mapping, holds_refused, locate, plain
 from dpone_provider.manifest.problems import ProblemLog
 from dpone_provider.manifest.replay_route import refuse_unsupported
@@ -12,7 +15,7 @@ from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.manifest.tables import Place
 from dpone_provider.quality.policy import QualityPolicy, parse_quality
 
-PROCESS_KEYS = ("name", "source", "sink", "quality", "depends_on", "metadata")
+PROCESS_KEYS = keys(Process)
 _LATER = {
     "transforms": "transforms are not available yet",
     "pre_sql": "hooks are not available yet",
@@ -35,8 +38,9 @@ def read_process(node: Mapping, place: Place, log: ProblemLog) -> LoadSpec | Non
     quality = _read_quality(fields, log)
     depends_on = fields.texts("depends_on")
     metadata = fields.mapping("metadata")
+    read_task_advice(metadata, log)
     if sink is not None:
-        refuse_unsupported(node, sink, quality, log)
+        refuse_unsupported(node, sink, log)
     if source is None or sink is None or log.reports != before:
         return None
     return LoadSpec(

@@ -10,10 +10,8 @@ import re
 from dpone_provider.manifest.nodes import Node, locate
 from dpone_provider.manifest.problems import Path, ProblemLog
 from dpone_provider.manifest.spec import SinkSpec
-from dpone_provider.quality.policy import QualityPolicy
 
 ROUTE = "DPONE_ROUTE_UNSUPPORTED"
-EVIDENCE = "DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED"
 _DESIGN: Path = ("sink", "options", "physical_design", "storage", "clickhouse")
 _STAGING: Path = ("sink", "staging", "schema")
 _ENGINE: Path = (*_DESIGN, "engine")
@@ -21,12 +19,12 @@ _EITHER_WAY = (_STAGING, _ENGINE)
 _TTL = re.compile(r"\bttl\b", re.IGNORECASE)
 
 
-def refuse_unsupported(process: Node, sink: SinkSpec, quality: QualityPolicy, log: ProblemLog) -> None:
+def refuse_unsupported(process: Node, sink: SinkSpec, log: ProblemLog) -> None:
     """Note everything of a process that its route does not admit. Pure, before any look-up (M6)."""
 
-    def refuse(path: Path, message: str, remedy: str = "", code: str = ROUTE) -> None:
+    def refuse(path: Path, message: str, remedy: str = "") -> None:
         when = "" if path in _EITHER_WAY else "with durable_quality_replay: true, "
-        log.add(locate(process, path), code, f"{when}{message}", remedy)
+        log.add(locate(process, path), ROUTE, f"{when}{message}", remedy)
 
     if sink.staging_database is not None:  # the switch of two names works inside one database only
         remedy = "Leave sink.staging out, or name the target's schema."
@@ -42,13 +40,6 @@ def refuse_unsupported(process: Node, sink: SinkSpec, quality: QualityPolicy, lo
     for place, text in _texts(sink):
         if _TTL.search(text.replace("_", " ")):
             refuse(place, "TTL is not supported: it changes rows after they were proven", "Remove it.")
-    if quality.acceptance is not None and quality.acceptance.enabled and quality.acceptance.target:
-        refuse(
-            ("quality", "acceptance", "capture", "target"),
-            "the target cannot be observed in this version",
-            "Set quality.acceptance.capture.target to false.",
-            EVIDENCE,
-        )
 
 
 def _texts(sink: SinkSpec) -> list[tuple[Path, str]]:

@@ -8,34 +8,35 @@ from dpone_provider.manifest.nodes import Mapping, Node, Refused, Scalar, Sequen
 from dpone_provider.manifest.problems import Path, ProblemLog
 
 SELECTOR = "durable_quality_replay"
-_PLACE: Path = ("sink", "options", SELECTOR)
+OPTIONS: Path = ("sink", "options")
+ANY = "*"
 _FOLDED = SELECTOR.replace("_", "")
 
 
-def check_selector(root: Node, log: ProblemLog) -> None:
-    """Refuse the selector, and near spellings of it, except in ``sink.options`` of a layer, where it is a boolean.
+def check_selector(root: Node, log: ProblemLog, places: tuple[Path, ...] = (OPTIONS,)) -> None:
+    """Refuse the selector, and near spellings of it, except in ``places``, where it is a boolean.
 
-    Walks what was authored, so that a value is checked even where another layer overrides it. Names that belong to the
-    author (source schemas, column names) are not looked at.
+    ``places``: the ``sink.options`` of every layer of this family, ``ANY`` for a name or an index. Walks what was
+    authored, so that a value is checked even where another layer overrides it. Names that belong to the author (source
+    schemas, column names) are not looked at.
     """
-    _walk(root, (), log)
+    _walk(root, (), log, places)
 
 
-def _walk(node: Node, path: Path, log: ProblemLog) -> None:
+def _walk(node: Node, path: Path, log: ProblemLog, places: tuple[Path, ...]) -> None:
     if isinstance(node, Sequence):
         for index, item in enumerate(node.items):
-            _walk(item, (*path, index), log)
+            _walk(item, (*path, index), log, places)
     elif isinstance(node, Mapping):
         authored_names = path == ("schemas",) or path[-2:] == ("sink", "columns")
         for key, entry in node.entries.items():
-            here = (*path, key)
             if not authored_names and is_near(key):
-                if not _allowed(here):
+                if key != SELECTOR or not _stands_in(path, places):
                     message = "this option stands only in sink.options, spelled durable_quality_replay"
                     log.add(entry.key_at, "DPONE_REPLAY_SELECTOR_MISPLACED", message)
                 else:
                     _check_value(entry.node, log)
-            _walk(entry.node, here, log)
+            _walk(entry.node, (*path, key), log, places)
 
 
 def _check_value(node: Node, log: ProblemLog) -> None:
@@ -44,12 +45,10 @@ def _check_value(node: Node, log: ProblemLog) -> None:
     log.add(node.at, "DPONE_REPLAY_SELECTOR_TYPE", f"expected exactly true or false, found {kind_of(node)}")
 
 
-def _allowed(path: Path) -> bool:
-    layer = path[:-3]
-    return path[-3:] == _PLACE and (
-        layer in ((), ("defaults",))
-        or (len(layer) == 3 and layer[0] == "schemas" and layer[2] == "defaults")
-        or (len(layer) == 5 and layer[0] == "schemas" and layer[2] == "tables" and layer[4] == "overrides")
+def _stands_in(path: Path, places: tuple[Path, ...]) -> bool:
+    return any(
+        len(path) == len(place) and all(step in (ANY, here) for step, here in zip(place, path, strict=True))
+        for place in places
     )
 
 

@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 from dpone_provider.manifest.fields import Fields, text_of
+from dpone_provider.manifest.grammar import sink as authored
+from dpone_provider.manifest.grammar.declare import keys
 from dpone_provider.manifest.nodes import Mapping, Scalar, kind_of
 from dpone_provider.manifest.problems import ProblemLog
 from dpone_provider.manifest.selector import SELECTOR
@@ -27,19 +29,18 @@ _LATER = {
     "hooks": "hooks are not available yet",
 }
 _MODES: dict[str, str | None] = {
-    "full_refresh": None,
+    **dict.fromkeys(authored.MODES),
     "append": "append is not available yet for this kind",
     "partition_replace": "partition_replace is not available yet for this kind",
 }
-_SETTING = re.compile(r"[a-z][a-z0-9_]{0,127}")
+_SETTING = re.compile(authored.SETTING)
 _TARGETS_OWN = "staging"  # as a name of the staging schema: wherever the target is
 
 
 def read_sink(node: Mapping, place: Place, log: ProblemLog) -> SinkSpec | None:
     """The sink, or None after noting what is wrong with it."""
-    known = ("type", "connection_ref", "table", "staging", "strategy", "columns", "options")
-    fields = Fields(node, log, known, _LATER)
-    kind = fields.choice("type", {"clickhouse": None})
+    fields = Fields(node, log, keys(authored.Sink), _LATER)
+    kind = fields.choice("type", dict.fromkeys(authored.SINKS))
     connection = read_connection(fields, required=True)
     table = read_table(fields, TableRef(database="", name=place.table), required=True)
     if table and stored_length(table.database) + stored_length(table.name) > MAX_TARGET_LENGTH:
@@ -52,7 +53,7 @@ def read_sink(node: Mapping, place: Place, log: ProblemLog) -> SinkSpec | None:
     selector = keep = False
     design = PhysicalDesign()
     if options is not None:
-        inner = Fields(options, log, (SELECTOR, "keep_previous", "physical_design"), _LATER)
+        inner = Fields(options, log, keys(authored.SinkOptions), _LATER)
         selector = inner.flag(SELECTOR, code="DPONE_REPLAY_SELECTOR_TYPE")
         keep = inner.flag("keep_previous")
         design = _read_design(inner, {name for name, _ in columns})
@@ -75,7 +76,7 @@ def _read_staging(fields: Fields, table: TableRef | None) -> str | None:
     node = fields.mapping("staging")
     if node is None:
         return None
-    inner = Fields(node, fields.log, ("schema",))
+    inner = Fields(node, fields.log, keys(authored.Staging))
     name = read_name(inner, "schema", _TARGETS_OWN)
     return None if name in (None, _TARGETS_OWN) or (table and name == table.database) else name
 
@@ -84,7 +85,7 @@ def _read_strategy(fields: Fields) -> Strategy:
     node = fields.mapping("strategy")
     if node is None:
         return Strategy()
-    inner = Fields(node, fields.log, ("mode", "max_source_bytes"))
+    inner = Fields(node, fields.log, keys(authored.Strategy))
     inner.choice("mode", _MODES, default="full_refresh")
     return Strategy(max_source_bytes=inner.integer("max_source_bytes", least=1))
 
@@ -108,13 +109,13 @@ def _read_columns(fields: Fields) -> tuple[tuple[str, str], ...]:
 
 def _read_design(options: Fields, columns: set[str]) -> PhysicalDesign:
     fields: Fields | None = options
-    for key, known in (
-        ("physical_design", ("storage",)),
-        ("storage", ("clickhouse",)),
-        ("clickhouse", ("engine", "order_by", "partition_by", "settings")),
+    for key, below in (
+        ("physical_design", authored.PhysicalDesign),
+        ("storage", authored.Storage),
+        ("clickhouse", authored.ClickHouseStorage),
     ):
         node = fields.mapping(key) if fields else None
-        fields = Fields(node, options.log, known, {"ttl": "TTL is not available"}) if node else None
+        fields = Fields(node, options.log, keys(below), {"ttl": "TTL is not available"}) if node else None
     if fields is None:
         return PhysicalDesign()
     engine = checked(fields, "engine", fields.text("engine"), engine_fault) or "MergeTree"

@@ -6,57 +6,26 @@ import re
 from typing import Any, cast
 
 from dpone_provider.manifest.fields import Fields
+from dpone_provider.manifest.grammar.declare import Key, declared, keys
+from dpone_provider.manifest.grammar.source import CREDENTIALS, FORMATS, SOURCES, FileOptions, Source
 from dpone_provider.manifest.nodes import Mapping, Node, Scalar, Sequence, kind_of
 from dpone_provider.manifest.problems import ProblemLog
 from dpone_provider.manifest.spec import ClickHouseSource, FileSource, SourceSpec, TableRef
 from dpone_provider.manifest.sqltext import query_fault
 from dpone_provider.manifest.tables import Place, checked, read_connection, read_table
 
-_KEYS = {
-    "file": ("type", "connection_ref", "format", "path", "options"),
-    "clickhouse": ("type", "connection_ref", "table", "query", "options"),
+FILE_OPTIONS: dict[str, dict[str, Key]] = {
+    form: {name: told for name, told in declared(FileOptions).items() if form in told.only} for form in FORMATS
 }
-FILE_OPTIONS: dict[str, dict[str, str]] = {
-    "csv": {
-        "delimiter": "character",
-        "quote_char": "character",
-        "escape_char": "character",
-        "decimal_point": "character",
-        "double_quote": "flag",
-        "newlines_in_values": "flag",
-        "strings_can_be_null": "flag",
-        "skip_rows": "integer",
-        "encoding": "string",
-        "column_names": "strings",
-        "null_values": "strings",
-        "true_values": "strings",
-        "false_values": "strings",
-        "timestamp_formats": "strings",
-        "header": "flag",
-        "block_size": "size",
-    },
-    "jsonl": {"newlines_in_values": "flag", "block_size": "size"},
-    "parquet": {"columns": "strings", "batch_rows": "size"},
-    "arrow": {"columns": "strings", "batch_rows": "size"},
-}
-_EXPECTED = {
-    "character": "one character",
-    "flag": "true or false",
-    "integer": "an integer from 0 to 1000000",
-    "size": "an integer from 1 to 1073741824",
-    "string": "a string",
-    "strings": "a list of strings",
-}
-_BOUNDS = {"integer": (0, 1_000_000), "size": (1, 1 << 30)}
-_CREDENTIALS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*@")
+_CREDENTIALS = re.compile(CREDENTIALS)
 _UNSTAGED = {"pre_sql": "hooks are not available yet", "post_sql": "hooks are not available yet"}
 
 
 def read_source(node: Mapping, place: Place, log: ProblemLog) -> SourceSpec | None:
     """The source, or None after noting what is wrong with it."""
-    known = _KEYS.get(_peek(node, "type"), _KEYS["file"] + _KEYS["clickhouse"])
-    fields = Fields(node, log, known, _UNSTAGED)
-    match fields.choice("type", dict.fromkeys(_KEYS)):
+    kind = _peek(node, "type")
+    fields = Fields(node, log, keys(Source, kind if kind in SOURCES else ""), _UNSTAGED)
+    match fields.choice("type", dict.fromkeys(SOURCES)):
         case "file":
             return _read_file(fields, place)
         case "clickhouse":
@@ -66,7 +35,7 @@ def read_source(node: Mapping, place: Place, log: ProblemLog) -> SourceSpec | No
 
 
 def _read_file(fields: Fields, place: Place) -> FileSource | None:
-    form = fields.choice("format", dict.fromkeys(FILE_OPTIONS))
+    form = fields.choice("format", dict.fromkeys(FORMATS))
     path = fields.text("path", required=True)
     connection = read_connection(fields, required=False)
     if path is not None and _CREDENTIALS.match(path):
@@ -78,6 +47,10 @@ def _read_file(fields: Fields, place: Place) -> FileSource | None:
         return None
     if place.table:
         path = path.replace("{schema}", place.schema).replace("{table}", place.table)
+    elif "{schema}" in path or "{table}" in path:
+        message = "{schema} and {table} stand for a batch's source table; this process has none"
+        fields.problem("path", "DPONE_MANIFEST_VALUE", message, "Write the path itself.")
+        return None
     return FileSource(format=cast(Any, form), path=path, options=options, connection_ref=connection, base=place.base)
 
 
@@ -96,7 +69,7 @@ def _read_clickhouse(fields: Fields, place: Place) -> ClickHouseSource | None:
     return ClickHouseSource(connection_ref=connection, table=table, query=query, options=options)
 
 
-def _read_options(fields: Fields, kinds: dict[str, str] | None) -> tuple[tuple[str, Any], ...]:
+def _read_options(fields: Fields, kinds: dict[str, Key] | None) -> tuple[tuple[str, Any], ...]:
     """Known options of the source, sorted by name; their order never matters. ``kinds`` None: the format is unknown."""
     node = fields.mapping("options")
     if node is None or kinds is None:
@@ -107,26 +80,42 @@ def _read_options(fields: Fields, kinds: dict[str, str] | None) -> tuple[tuple[s
         found = node.entries[name].node
         value = _option(found, kinds[name])
         if value is None:
-            message = f"expected {_EXPECTED[kinds[name]]}, found {kind_of(found)}"
+            message = f"expected {_expected(kinds[name])}, found {kind_of(found)}"
             inner.problem(name, "DPONE_MANIFEST_TYPE", message)
         else:
             options.append((name, value))
     return tuple(options)
 
 
-def _option(node: Node, kind: str) -> Any:
-    """The value of an option of this kind, None when it is of another one."""
-    if kind == "strings":
+def _option(node: Node, told: Key) -> Any:
+    """The value of an option, None when it is not as declared."""
+    if told.kind == "tuple[str, ...]":
         items = node.items if isinstance(node, Sequence) else ()
         words = tuple(item.value for item in items if isinstance(item, Scalar) and isinstance(item.value, str))
-        return words if words and len(words) == len(items) else None
+        fits = all(_fits(word, told) for word in words) and not (told.unique and len(set(words)) < len(words))
+        return words if words and len(words) == len(items) and fits else None
     value = node.value if isinstance(node, Scalar) else None
-    if kind == "flag":
+    if told.kind == "bool":
         return value if type(value) is bool else None
-    if kind in _BOUNDS:
-        least, most = _BOUNDS[kind]
-        return value if type(value) is int and least <= value <= most else None
-    return value if isinstance(value, str) and value and (kind == "string" or len(value) == 1) else None
+    if told.kind == "int":
+        return value if type(value) is int and (told.least or 0) <= value <= (told.most or 0) else None
+    return value if isinstance(value, str) and value and _fits(value, told) else None
+
+
+def _fits(word: str, told: Key) -> bool:
+    return not told.pattern or re.fullmatch(told.pattern, word) is not None
+
+
+def _expected(told: Key) -> str:
+    match told.kind:
+        case "bool":
+            return "true or false"
+        case "int":
+            return f"an integer from {told.least} to {told.most}"
+        case "tuple[str, ...]":
+            return "a list of different names" if told.unique else "a list of strings"
+        case _:
+            return "one ASCII character" if told.pattern else "a string"
 
 
 def _peek(node: Mapping, key: str) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-MAX_IDENTIFIER_BYTES = 200
+from dpone_provider.manifest.grammar.source import MAX_IDENTIFIER_BYTES
+
 # ClickHouse refuses a table (code 69) when the file names of database and table are over 213 bytes together. The
 # longest private name of a generation is <table>__dpone_<12>_<epoch of up to 10 digits>x<32>.
 MAX_TARGET_LENGTH = 213 - len("__dpone_") - 12 - 1 - 10 - 1 - 32

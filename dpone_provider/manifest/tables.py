@@ -8,10 +8,12 @@ from collections.abc import Callable
 import attrs
 
 from dpone_provider.manifest.fields import Fields
+from dpone_provider.manifest.grammar.declare import keys
+from dpone_provider.manifest.grammar.source import CONNECTION, SourceTable
 from dpone_provider.manifest.spec import TableRef
 from dpone_provider.manifest.sqltext import identifier_fault
 
-_CONNECTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}")
+_CONNECTION = re.compile(CONNECTION)
 
 
 @attrs.frozen(kw_only=True)
@@ -35,10 +37,11 @@ def read_connection(fields: Fields, *, required: bool) -> str | None:
 
 def read_table(fields: Fields, default: TableRef | None, *, required: bool = True) -> TableRef | None:
     """``table: {schema, name}``. Parts that are not written come from ``default``; without one they are missing."""
-    node = fields.mapping("table", required=required and (default is None or not default.name))
+    complete = default if default and default.database and default.name else None
+    node = fields.mapping("table", required=required and complete is None)
     if node is None:
-        return None if "table" in fields else default
-    inner = Fields(node, fields.log, ("schema", "name"))
+        return None if "table" in fields else complete
+    inner = Fields(node, fields.log, keys(SourceTable))
     database = read_name(inner, "schema", default.database if default else "")
     name = read_name(inner, "name", default.name if default else "")
     return TableRef(database=database, name=name) if database and name else None

@@ -16,7 +16,7 @@ from dpone_provider.manifest.read import CheckResult, check_file, check_json, lo
 from dpone_provider.manifest.spec import FileSource
 
 GOOD = Path(__file__).parent / "data" / "good"
-BAD = Path(__file__).parent / "data" / "bad"
+BAD = Path(__file__).parent / "bad"
 SOURCE = {"type": "file", "format": "csv", "path": "a.csv"}
 SINK: dict[str, Any] = {"type": "clickhouse", "connection_ref": "w", "table": {"schema": "d", "name": "t"}}
 

@@ -70,15 +70,8 @@ def test_modes_of_later_versions_are_refused_by_name(mode: str, selector: bool) 
     assert "not available yet for this kind" in str(caught.value)
 
 
-@pytest.mark.parametrize("acceptance", [{"enabled": True}, {"enabled": True, "capture": {"target": True}}])
-def test_an_observation_of_the_target_has_no_reader_yet(acceptance: dict[str, Any]) -> None:
-    with pytest.raises(ManifestError) as caught:
-        spec_from_values(source=SOURCE, sink=sink(True), quality={"acceptance": acceptance}, name="load")
-    assert [problem.code for problem in caught.value.problems] == ["DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED"]
-
-
-@pytest.mark.parametrize("acceptance", [{"enabled": False}, {"enabled": True, "capture": {"target": False}}])
-def test_acceptance_without_the_target_is_admitted(acceptance: dict[str, Any]) -> None:
+@pytest.mark.parametrize("acceptance", [{"enabled": False}, {"enabled": True}, {"enabled": True, "mode": "required"}])
+def test_acceptance_of_every_side_is_admitted(acceptance: dict[str, Any]) -> None:
     spec_from_values(source=SOURCE, sink=sink(True), quality={"acceptance": acceptance}, name="load")
 
 

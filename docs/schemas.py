@@ -1,0 +1,223 @@
+"""Writes ``schemas/*.schema.json`` (JSON Schema, draft 2020-12) out of the declared grammar (M4).
+
+One definition a model. ``…Layer``: the same for a mapping that is merged with others, so that nothing is required in
+it. A schema says what it can: the parser alone knows what needs several layers, names across a file, or SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dpone_provider.manifest.grammar import families, quality, sink
+from dpone_provider.manifest.grammar.declare import CONTROL, TEMPLATE, Key, declared, keys, words
+from dpone_provider.manifest.grammar.source import IDENTIFIER
+from dpone_provider.manifest.selector import SELECTOR
+from dpone_provider.quality.acceptance_policy import ACCEPTANCE_SIDES, NOTHING
+
+FOLDER = Path(__file__).parent.parent / "schemas"
+SUFFIX = ".schema.json"
+FAMILIES: Mapping[str, type[Any]] = {
+    "etl-batch-manifest": families.Batch,
+    "etl-flow-manifest": families.Flow,
+    "etl-flow-fragment-manifest": families.Fragment,
+    "etl-config": families.Config,
+}
+_NEAR = "[^A-Za-z0-9]*".join(f"[{letter}{letter.upper()}]" for letter in SELECTOR.replace("_", ""))
+_NOT_TEXT = f"{CONTROL}|{TEMPLATE}"
+_NOTES = {
+    "description": "Anything but the selector.",
+    "propertyNames": {"not": {"pattern": _NEAR}},
+    "additionalProperties": {"$ref": "#/$defs/Notes"},
+    "items": {"$ref": "#/$defs/Notes"},
+}
+_NO_SIDE = {"properties": {side: {"const": False} for side in ACCEPTANCE_SIDES}, "required": list(ACCEPTANCE_SIDES)}
+_NO_COLUMNS = {"enum": [False, *NOTHING]}
+_NO_CHECK = {
+    "properties": {"row_count": {"const": False}, "null_counts": _NO_COLUMNS, "distinct_counts": _NO_COLUMNS},
+    "required": ["row_count"],
+}
+Schema = dict[str, Any]
+
+
+def _when(conditions: Mapping[str, Any], then: Schema) -> Schema:
+    return {"if": {"properties": dict(conditions), "required": list(conditions)}, "then": then}
+
+
+# What a mapping that is not merged with others must say of several keys together.
+_TOGETHER: Mapping[type[Any], list[Schema]] = {
+    families.Flow: [
+        _when(
+            {"authoring": {"properties": {"mode": {"const": mode}}, "required": ["mode"]}}, {"properties": {key: False}}
+        )
+        for mode, key in (("flow", "fragments"), ("folder", "processes"))
+    ],
+    quality.Acceptance: [
+        _when({"enabled": {"const": True}}, {"properties": {"capture": {"not": _NO_SIDE}}}),
+        _when({"enabled": {"const": True}}, {"properties": {"checks": {"not": _NO_CHECK}}}),
+    ],
+    sink.Sink: [
+        _when(
+            {"options": {"properties": {SELECTOR: {"const": True}}, "required": [SELECTOR]}},
+            {"properties": {"strategy": {"required": ["max_source_bytes"]}}, "required": ["strategy"]},
+        )
+    ],
+}
+
+
+def schema(name: str) -> Schema:
+    """The JSON Schema of one family, e.g. ``etl-batch-manifest``."""
+    family = FAMILIES[name]
+    builder = _Builder()
+    root = builder.mapping(family, layer=False)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"dpone {name}",
+        **root,
+        "$defs": dict(sorted(builder.definitions.items())),
+    }
+
+
+def text(file: str) -> str:
+    """The text of one schema file, byte for byte."""
+    return json.dumps(schema(file.removesuffix(SUFFIX)), indent=2, ensure_ascii=False) + "\n"
+
+
+def stale(folder: Path = FOLDER) -> list[str]:
+    """The schema files that differ from what the grammar would write."""
+    files = [f"{name}{SUFFIX}" for name in FAMILIES]
+    return [file for file in files if not (folder / file).exists() or _read(folder / file) != text(file)]
+
+
+def write(file: str, folder: Path = FOLDER) -> None:
+    """Write one schema file."""
+    folder.mkdir(exist_ok=True)
+    (folder / file).write_text(text(file), encoding="utf-8")
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+class _Builder:
+    """Collects the definitions that a family needs."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Schema] = {}
+
+    def reference(self, model: type[Any], layer: bool) -> Schema:
+        """A reference to the definition of a model, which is made when it is new."""
+        layer = layer and _requires_something(model)
+        name = model.__name__ + ("Layer" if layer else "")
+        if name not in self.definitions:
+            self.definitions[name] = {}
+            self.definitions[name] = self.mapping(model, layer)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def mapping(self, model: type[Any], layer: bool) -> Schema:
+        """The schema of one mapping: closed, with what its tag's words know and require."""
+        shape = model.__shape__
+        layer = layer or bool(shape.layer)
+        annotations = typing.get_type_hints(model)
+        told = declared(model)
+        made: Schema = {"description": _first_line(model), "type": "object"}
+        made["properties"] = {name: self.key(annotations[name], key, layer) for name, key in told.items()}
+        if shape.notes:
+            self.definitions["Notes"] = _NOTES
+            made |= _NOTES | {"description": made["description"]}
+        else:
+            made["additionalProperties"] = False
+        required = [name for name, key in told.items() if key.required is True and not key.only]
+        if shape.layer or (required and not layer):
+            made["required"] = list(shape.layer) or required
+        if shape.excludes:
+            made["not"] = {"required": list(shape.excludes)}
+        if shape.either:
+            made["anyOf"] = [{"required": [name]} for name in shape.either]
+        rules = [*_rules(model, annotations, layer), *([] if layer else _TOGETHER.get(model, []))]
+        return made | ({"allOf": rules} if rules else {})
+
+    def key(self, annotation: Any, key: Key, layer: bool) -> Schema:
+        """The schema of the value of one key, with what an editor shows of it."""
+        told: Schema = {"description": key.description, "examples": [key.example]}
+        if key.default is not None:
+            told["default"] = key.default
+        return told | self.value(annotation, key, layer or key.layer)
+
+    def value(self, annotation: Any, key: Key, layer: bool) -> Schema:
+        """The schema of a value of this type."""
+        origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin is types.UnionType:
+            return {"anyOf": [self.value(each, key, layer) for each in inner]}
+        item = Key(description="", example=None, pattern=key.pattern, most=key.most, text=key.text)
+        if origin is tuple:
+            made = {"type": "array", "items": self.value(inner[0], item, False)}
+            return made | _bounds(minItems=key.least, maxItems=key.many) | ({"uniqueItems": True} if key.unique else {})
+        if origin is dict:
+            names: Schema = {"pattern": f"^(?:{key.names})$"}
+            if key.names != IDENTIFIER:  # those are the author's own: any name is one
+                names["not"] = {"pattern": _NEAR}
+            made = {"type": "object", "propertyNames": names, "additionalProperties": self.value(inner[1], item, layer)}
+            return made | _bounds(minProperties=key.least)
+        if annotation is bool:
+            return {"type": "boolean"}
+        if annotation in (int, float):
+            return {"type": "integer" if annotation is int else "number"} | _bounds(minimum=key.least, maximum=key.most)
+        return _string(key) if annotation is str else self.reference(annotation, layer)
+
+
+def _string(key: Key) -> Schema:
+    if key.choices:
+        return {"type": "string", "enum": list(key.choices)}
+    made: Schema = {"type": "string"}
+    if key.pattern or key.text:
+        made["pattern"] = f"^(?:{key.pattern})$" if key.pattern else r"\S"
+    if key.text:
+        made["not"] = {"pattern": _NOT_TEXT}
+    return made | _bounds(minLength=key.least, maxLength=key.most)
+
+
+def _bounds(**bounds: int | None) -> Schema:
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def _rules(model: type[Any], annotations: Mapping[str, Any], layer: bool) -> Iterator[Schema]:
+    """What each word of the tag, and of a sibling that another key is read by, allows and requires."""
+    tag = model.__shape__.tag
+    told = declared(model)
+    for word in words(model, tag) if tag else ():
+        known = keys(model, word)
+        then: Schema = {"properties": {name: False for name in told if name not in known}}
+        then["properties"] |= {name: {"maxProperties": 0} for name, key in told.items() if word in key.empty_for}
+        required = [name for name in known if name != tag and _requires(told[name], word)]
+        if required and not layer:
+            then["required"] = required
+        yield _when({tag: {"const": word}}, then)
+    for name, key in told.items():
+        for word in words(model, key.by) if key.by else ():
+            known = keys(annotations[name], word)
+            closed = {other: False for other in declared(annotations[name]) if other not in known}
+            yield _when({key.by: {"const": word}}, {"properties": {name: {"properties": closed}}})
+
+
+def _requires(key: Key, word: str) -> bool:
+    return (key.required is True and bool(key.only)) or (isinstance(key.required, tuple) and word in key.required)
+
+
+def _requires_something(model: type[Any]) -> bool:
+    """Whether a mapping, or one inside it, requires a key: only then a layer of it is another definition."""
+    annotations = typing.get_type_hints(model)
+    return model in _TOGETHER or any(
+        key.required or (attrs.has(annotations[name]) and _requires_something(annotations[name]))
+        for name, key in declared(model).items()
+    )
+
+
+def _first_line(model: type[Any]) -> str:
+    return (model.__doc__ or "").partition("\n")[0]
