@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-setup
 
-.PHONY: setup demo test test-slow lint bench docs clean
+.PHONY: setup demo test test-slow lint bench docs docs-site clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -33,6 +33,9 @@ bench: setup
 
 docs: setup
 	$(BIN)/python -m docs.generate
+
+docs-site: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) build dist .dpone *.egg-info

@@ -1,4 +1,4 @@
-"""Writes the documents that come out of the code: errors.md out of the catalogue, cli.md out of the parser.
+"""Writes what comes out of the code: pages of the catalogue, the parser and the declarations, and ``schemas/``.
 
 ``python -m docs.generate`` writes them; ``--check`` writes nothing and exits with 1 when one is out of date. The output
 is the same on every terminal and in every environment.
@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from docs import reference, schemas
 from dpone_provider.cli.main import build_parser
 from dpone_provider.errors import CATALOGUE, CodeInfo
 
 FOLDER = Path(__file__).parent
 WIDTH = "100"
-_NOTICE = "<!-- Written by `python -m docs.generate`. Change the code, not this file. -->"
 _PROBLEMS = ("DPONE_YAML_", "DPONE_MANIFEST_", "DPONE_REPLAY_SELECTOR_", "DPONE_ROUTE_")
 _SECTIONS: Mapping[str, tuple[str, str]] = {
     "authoring": (
@@ -49,7 +49,7 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        _NOTICE,
+        reference.NOTICE,
         "",
         "Every failure has a code, one safe sentence and a next step. No message holds SQL, row values or credentials.",
         "*Retry* says whether the same operation may be tried again without a change. An error can know better than",
@@ -75,7 +75,7 @@ def cli_page() -> str:
     lines = [
         "# Command line",
         "",
-        _NOTICE,
+        reference.NOTICE,
         "",
         "What the commands do to a table is in [operating.md](operating.md); a first walk: [tutorial.md](tutorial.md).",
     ]
@@ -84,7 +84,12 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"errors.md": errors_page, "cli.md": cli_page}
+PAGES = {
+    "errors.md": errors_page,
+    "cli.md": cli_page,
+    "schemas.md": reference.schemas_page,
+    "configuration.md": reference.configuration_page,
+}
 
 
 def stale(folder: Path = FOLDER) -> list[str]:
@@ -104,7 +109,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")
             sys.stdout.write(f"docs/{name} written\n")
-    return 1 if check and names else 0
+    old = schemas.stale()
+    for name in old:
+        if check:
+            sys.stderr.write(f"schemas/{name} is out of date: run `python -m docs.generate`\n")
+        else:
+            schemas.write(name)
+            sys.stdout.write(f"schemas/{name} written\n")
+    return 1 if check and (names or old) else 0
 
 
 def _is_problem(code: str, info: CodeInfo) -> bool:

@@ -14,7 +14,7 @@ from dpone_provider.errors import DponeError
 if TYPE_CHECKING:
     from dpone_provider.manifest.read import CheckResult
 
-_KIND = re.compile(rb"""^(?:\{\s*)?["']?kind["']?\s*:\s*["']?dpone\.""", re.MULTILINE)
+_KIND = re.compile(rb"""^(?:\{\s*)?["']?kind["']?\s*:\s*["']?(?:dpone\.|etl-config\b)""", re.MULTILINE)
 _LOOK_AT = 1 << 20
 
 
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a manifest, or a folder that is searched for *.yaml and *.yml whose kind starts with 'dpone.'",
+        help="a manifest, or a folder that is searched for *.yaml and *.yml with a kind of ours (dpone.…, etl-config)",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print (default: text)")
     return parser
@@ -43,12 +43,18 @@ def run(args: argparse.Namespace) -> int:
     from dpone_provider.manifest.read import check_file, check_json
 
     with one_document(args.format, plain_failure):
-        results = [check_file(path) for path in manifests(args.paths)]
+        results = _once([check_file(path) for path in manifests(args.paths)])
     if args.format == "json":
         write_document(check_json(results))
     else:
         write_lines(_lines(results))
     return DONE if all(result.passed for result in results) else REFUSED
+
+
+def _once(results: list[CheckResult]) -> list[CheckResult]:
+    """The results without fragments that a flow among them has read already."""
+    read = {os.path.realpath(path) for result in results for path in result.fragments}
+    return [result for result in results if not (result.part and os.path.realpath(result.file) in read)]
 
 
 def manifests(paths: Iterable[str]) -> list[str]:
@@ -60,7 +66,7 @@ def manifests(paths: Iterable[str]) -> list[str]:
             continue
         inside = sorted(_inside(path))
         if not inside:
-            message = "A folder to check holds no manifest whose kind starts with 'dpone.'."
+            message = "A folder to check holds no manifest: no *.yaml or *.yml with a kind of ours."
             raise DponeError("DPONE_MANIFEST_UNREADABLE", message)
         found.update(dict.fromkeys(inside))
     return list(found)
@@ -85,10 +91,14 @@ def _is_manifest(path: str) -> bool:
 
 
 def _lines(results: list[CheckResult]) -> Iterator[str]:
+    from dpone_provider.manifest.read import notes
+
     for result in results:
         for problem in result.problems:
             yield str(problem)
-        if result.passed:
+        if result.part and result.passed:
+            yield f"{result.file}: a well-formed part of a flow"
+        elif result.passed:
             listed = ", ".join(spec.selector for spec in result.processes[:5])
             more = f", and {len(result.processes) - 5} more" if len(result.processes) > 5 else ""
             yield f"{result.file}: well-formed: {listed}{more}"
@@ -96,7 +106,7 @@ def _lines(results: list[CheckResult]) -> Iterator[str]:
     bad = sum(not result.passed for result in results)
     yield ""
     yield f"{_count(len(results), 'manifest')}, {_count(problems, 'problem')}" + (f" in {bad}" if bad else "")
-    yield results[0].note if results else ""
+    yield notes(results)
 
 
 def _count(number: int, what: str) -> str:

@@ -28,6 +28,7 @@ from dpone_provider.errors import DponeError
 
 COMMANDS = {
     "check": ("dpone_provider.cli.check", "check manifests without running anything"),
+    "plan": ("dpone_provider.cli.plan", "say what a load would do, offline"),
     "run": ("dpone_provider.cli.run", "run one load to its proven end"),
     "provision": ("dpone_provider.cli.provision", "print or create the authority table"),
     "status": ("dpone_provider.cli.status", "say what is true about a target, read-only"),

@@ -13,7 +13,7 @@ from dpone_provider.cli.emit import DONE, one_document, plain_failure, write_doc
 from dpone_provider.errors import DponeError
 
 if TYPE_CHECKING:
-    from dpone_provider.cli.next_step import Sighting
+    from dpone_provider.cli.sighting import Sighting
     from dpone_provider.replay.record import Found
     from dpone_provider.runtime.compose import Composition
 
@@ -72,7 +72,7 @@ def _look(args: argparse.Namespace) -> Sighting:
 
 def _sight(made: Composition, *, asked: bool) -> Sighting:
     """Everything that is read, in one value. Only SELECTs are sent."""
-    from dpone_provider.cli.next_step import Sighting
+    from dpone_provider.cli.sighting import Sighting
     from dpone_provider.manifest.digest import admission_digest
     from dpone_provider.runtime.compose import REPLICA
 
@@ -84,7 +84,7 @@ def _sight(made: Composition, *, asked: bool) -> Sighting:
         spec=made.spec,
         operation=made.operation if asked else None,
         admission_digest=admission_digest(made.spec),
-        authority=f"{made.sink.authority_database or made.database}.dpone_replay_authority",
+        authority=f"{made.authority_database}.dpone_replay_authority",
         problem=problem,
         found=found,
         archived=archived,
@@ -98,14 +98,15 @@ def _slot(made: Composition, *, asked: bool) -> tuple[str, Found | None, bool]:
     from dpone_provider.replay.record import parse_slot
     from dpone_provider.runtime.compose import REPLICA
 
-    store = ClickHouseReplayQualityStore({REPLICA: made.control}, made.sink.authority_database or made.database)
+    store = ClickHouseReplayQualityStore({REPLICA: made.control}, made.authority_database)
+    key = made.operation.target.key
     try:
         store.admit()
+        slot = store.read(key)
     except DponeError as error:
         if error.code != "DPONE_REPLAY_AUTHORITY_UNSUPPORTED":
             raise
         return error.message, None, False
-    key = made.operation.target.key
-    found = parse_slot(store.read(key), key=key)
+    found = parse_slot(slot, key=key)
     archived = asked and bool(store.read(f"{key}@{made.operation.operation_id}").rows)
     return "", found, archived

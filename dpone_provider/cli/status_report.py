@@ -6,19 +6,20 @@ from typing import Any
 
 import attrs
 
-from dpone_provider.cli.next_step import Sighting, live_is, next_step, relation
+from dpone_provider.cli.next_step import next_step
+from dpone_provider.cli.sighting import Sighting, live_is, relation
 from dpone_provider.load.outcome import attempts_of
 from dpone_provider.replay.capsule import QualityReplayCapsule
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.ports import NamedTable
-from dpone_provider.replay.record import AuthorityRecord, Found
+from dpone_provider.replay.record import AuthorityRecord
 
 KIND = "dpone.status.v1"
 
 
 def report(saw: Sighting) -> dict[str, Any]:
     """The document of ``dpone status --format json`` (strict JSON)."""
-    record = saw.found.record if saw.found is not None else None
+    record = saw.record
     sink = saw.spec.sink
     return {
         "kind": KIND,
@@ -27,10 +28,10 @@ def report(saw: Sighting) -> dict[str, Any]:
         "selector": saw.spec.selector,
         "target": f"{sink.table.database}.{sink.table.name}",
         "authority": _authority(saw),
-        "slot": _slot(saw.found, record) if saw.found is not None and record is not None else None,
+        "slot": _slot(saw, record, saw.found.version) if saw.found is not None and record is not None else None,
         "operation": _operation(record.operation) if record is not None else None,
         "asked": _asked(saw, record),
-        "capsule": _capsule(saw.found, record) if saw.found is not None and record is not None else None,
+        "capsule": _capsule(saw.capsule),
         "generation": _generation(saw, record),
         "attempts": _attempts(record) if record is not None else [],
         "private_tables": [_private(table, record) for table in saw.facts.private],
@@ -45,15 +46,15 @@ def _authority(saw: Sighting) -> dict[str, Any]:
     return {"state": state, "table": saw.authority, "problem": saw.problem or None}
 
 
-def _slot(found: Found, record: AuthorityRecord) -> dict[str, Any]:
+def _slot(saw: Sighting, record: AuthorityRecord, version: int) -> dict[str, Any]:
     return {
         "phase": record.phase,
         "epoch": record.epoch,
-        "version": found.version,
+        "version": version,
         "owner": "held" if record.owner else "released",
         "claimed_at_ms": record.claimed_at,
         "refreshed_at_ms": record.refreshed_at,
-        "age_seconds": max(0, found.now - record.refreshed_at) / 1000,
+        "age_seconds": saw.age_ms / 1000,
     }
 
 
@@ -69,10 +70,9 @@ def _asked(saw: Sighting, record: AuthorityRecord | None) -> dict[str, Any]:
     return {"operation_id": operation_id, "relation": stands, "same_configuration": same}
 
 
-def _capsule(found: Found, record: AuthorityRecord) -> dict[str, Any] | None:
-    if record.capsule is None:
+def _capsule(capsule: QualityReplayCapsule | None) -> dict[str, Any] | None:
+    if capsule is None:
         return None
-    capsule = QualityReplayCapsule.parse(record.capsule, row_version=found.version)
     return {"kind": capsule.kind, "state": capsule.state, "core_digest": capsule.core_digest}
 
 

@@ -15,11 +15,16 @@ _LIVE: dict[str, tuple[str, Tone]] = {
     "other": ("no: neither the old table nor the sealed generation", "bad"),
     "nothing sealed": ("nothing is sealed", "open"),
 }
+_PROOF = {
+    "PREPARED": "sealed, not completed",
+    "TARGET_PENDING": "TARGET_PENDING, the live table is still to be observed",
+}
+_NO_PROOF = {False: "nothing sealed", True: "there is none"}
 _RELATIONS = {
     "this": "the operation in the slot",
     "another": "not in the slot: another operation is",
     "ended": "its window has ended",
-    "none": "has never claimed this target",
+    "none": "no record of it in the slot",
 }
 
 
@@ -45,10 +50,12 @@ def _facts(document: Mapping[str, Any], slot: Mapping[str, Any] | None) -> Itera
         value = f"{slot['phase']}, epoch {slot['epoch']}, owner {slot['owner']}, last written {age}"
         yield Fact(label="Slot", value=value, tone=_PHASES.get(slot["phase"], "open"))
         live, tone = _LIVE[generation["live_is"]]
+        if generation["live"] is None and generation["sealed"]:
+            live = "no: there is no live table"
         yield Fact(label="Is the new table live?", value=live, tone=tone)
         capsule = document["capsule"]
         complete = capsule is not None and capsule["state"] == "COMPLETE"
-        proof = capsule["state"] if capsule else "nothing sealed"
+        proof = _PROOF.get(capsule["state"], capsule["state"]) if capsule else _NO_PROOF[bool(generation["sealed"])]
         tone = "good" if complete else "open"
         yield Fact(label="Is the proof complete?", value="yes" if complete else f"no: {proof}", tone=tone)
     asked = document["asked"]

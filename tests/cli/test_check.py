@@ -71,6 +71,23 @@ def test_one_bad_file_does_not_hide_the_others(paper: Desk) -> None:
     assert {problem["file"] for problem in ran.document["problems"]} == {str(paper.folder / "bad.yaml")}
 
 
+@pytest.mark.contract("M11", "O5")
+def test_a_problem_has_exactly_its_seven_fields_for_files_and_folders_alike(paper: Desk) -> None:
+    bad = paper.folder / "bad.yaml"
+    bad.write_text(BAD, encoding="utf-8")
+    fields = {"file": str, "line": int, "column": int, "path": str, "code": str, "message": str, "remedy": str}
+    told = []
+    for path in (str(bad), str(paper.folder)):
+        document = paper.dpone("check", path, "--format", "json").document
+        assert document["passed"] is False
+        told.append(document["problems"])
+    assert told[0] == told[1] != []
+    for problem in told[0]:
+        assert {name: type(value) for name, value in problem.items()} == fields
+        assert problem["message"]
+        assert problem["remedy"]
+
+
 @pytest.mark.contract("O5")
 def test_a_folder_is_searched_for_our_manifests_only(tmp_path: Path) -> None:
     ours = {"a.yaml": "kind: dpone.batch.v1\n", "deep/b.yml": "# note\n'kind': \"dpone.batch.v1\"\n"}

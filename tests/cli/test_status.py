@@ -9,8 +9,10 @@ from typing import Any
 import attrs
 import pytest
 
-from dpone_provider.cli.next_step import Sighting, next_step, relation
+from dpone_provider.cli.next_step import next_step
+from dpone_provider.cli.sighting import Sighting, relation
 from dpone_provider.cli.status_report import report
+from dpone_provider.cli.status_screen import status_screen
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.read import load_spec
 from dpone_provider.replay.identity import Operation, Target
@@ -32,6 +34,15 @@ def operation(run_id: str = "r1") -> Operation:
         process="p",
         target=Target(cluster="", database="demo", table="t"),
     )
+
+
+def golden_capsule(state: str = "PREPARED") -> str:
+    """A sealed capsule of another operation: status shows a capsule, it does not check whose it is."""
+    for line in (Path(__file__).parents[1] / "replay/data/capsules.jsonl").read_text(encoding="utf-8").splitlines():
+        vector = json.loads(line)
+        if vector["accept"] and vector["state"] == state:
+            return str(vector["payload"])
+    raise LookupError
 
 
 def record(phase: str, **changes: Any) -> AuthorityRecord:
@@ -60,6 +71,7 @@ def record(phase: str, **changes: Any) -> AuthorityRecord:
         generation=NEW if sealed else None,
         predecessor={"single": OLD} if sealed else {},
         candidates={"single": operation().candidate(1)} if sealed else {},
+        capsule=golden_capsule() if sealed else None,
         write_id="1" * 32,
         history=(entry,),
     )
@@ -76,7 +88,10 @@ def sighting(desk: Desk, held: AuthorityRecord | None, *, live: str | None = OLD
         problem="",
         found=Found(record=held, version=0 if held else -1, now=1_000),
         archived=False,
-        facts=CatalogFacts(live=NamedTable(name="t", uuid=live, comment="") if live else None, private=()),
+        facts=CatalogFacts(
+            live=NamedTable(name="t", uuid=live, comment="") if live else None,
+            private=(NamedTable(name=operation().candidate(1), uuid=OLD if live == NEW else NEW, comment=""),),
+        ),
     )
     return attrs.evolve(saw, **changes)
 
@@ -86,7 +101,7 @@ def sighting(desk: Desk, held: AuthorityRecord | None, *, live: str | None = OLD
     ("phase", "live", "told"),
     [
         ("CLAIMED", OLD, "takes over at once"),
-        ("REJECTED", OLD, "the old table is untouched"),
+        ("REJECTED", OLD, "the live table is untouched"),
         ("PREPARED", OLD, "publishes without the source"),
         ("DISPATCHING", OLD, "can no longer come through"),
         ("DISPATCHING", NEW, "not recorded yet"),
@@ -95,7 +110,7 @@ def sighting(desk: Desk, held: AuthorityRecord | None, *, live: str | None = OLD
         ("COMMITTED", OTHER, "records it as FAILED"),
         ("COMPLETE", NEW, "Nothing to do"),
         ("COMPLETE", OTHER, "another table is live now"),
-        ("FAILED", NEW, "Start a new run"),
+        ("FAILED", NEW, "start a new run"),
     ],
 )
 def test_every_phase_has_its_next_step(paper: Desk, phase: str, live: str, told: str) -> None:
@@ -108,13 +123,90 @@ def test_every_phase_has_its_next_step(paper: Desk, phase: str, live: str, told:
     [
         ({"found": Found(record=None, version=-1, now=0)}, "run the load"),
         ({"found": None, "problem": "The authority is missing."}, "platform owner run `dpone provision`"),
-        ({"operation": operation("r2")}, "Another operation holds the slot: run r1"),
+        ({"operation": operation("r2")}, "Another operation is in the slot, run r1"),
         ({"operation": operation("r2"), "archived": True}, "never run again"),
-        ({"admission_digest": "sha256:" + "1" * 64}, "finish this operation with the sealed one"),
+        ({"admission_digest": "sha256:" + "1" * 64}, "put the sealed one back until this operation is finished"),
     ],
 )
 def test_what_surrounds_the_slot_changes_the_next_step(paper: Desk, changes: dict[str, Any], told: str) -> None:
     assert told in next_step(attrs.evolve(sighting(paper, record("COMMITTED"), live=NEW), **changes))
+
+
+@pytest.mark.contract("O5", "A6")
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (record("CLAIMED"), "Yours may take it in 899 s"),
+        (record("COMPLETE"), "its window ends then"),
+        (record("COMPLETE", owner="2" * 32), "Yours may take it in 899 s"),
+        (record("FAILED"), "its record goes to the archive"),
+        (record("REJECTED"), "has published nothing and may start again later"),
+        (record("DISPATCHING"), "yours is blocked until that one is finished"),
+    ],
+)
+def test_another_operation_is_told_when_it_may_go_on(paper: Desk, held: AuthorityRecord, told: str) -> None:
+    assert told in next_step(sighting(paper, held, operation=operation("r2")))
+
+
+@pytest.mark.contract("O5")
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (record("PREPARED"), "stages again from the source"),
+        (record("DISPATCHING"), "The sealed generation is gone: nothing more is sent"),
+    ],
+)
+def test_a_sealed_generation_that_is_gone_is_told(paper: Desk, held: AuthorityRecord, told: str) -> None:
+    live = NamedTable(name="t", uuid=OLD, comment="")
+    assert told in next_step(sighting(paper, held, facts=CatalogFacts(live=live, private=())))
+
+
+@pytest.mark.contract("O5", "P4")
+def test_a_first_publication_that_is_not_applied_has_no_live_table(paper: Desk) -> None:
+    held = record("DISPATCHING", predecessor={"single": None})
+    saw = sighting(paper, held, live=None)
+    assert "sends one more" in next_step(saw)
+    values = {fact.label: fact.value for fact in status_screen(report(saw)).facts}
+    assert values["Is the new table live?"] == "no: there is no live table"
+
+
+@pytest.mark.contract("O5")
+@pytest.mark.parametrize("phase", ["COMMITTED", "COMPLETE"])
+def test_a_generation_whose_table_was_dropped_is_told(paper: Desk, phase: str) -> None:
+    assert "there is no live table now" in next_step(sighting(paper, record(phase), live=None))
+
+
+@pytest.mark.contract("O5", "D4")
+@pytest.mark.parametrize(
+    ("comment", "told"),
+    [
+        ("", "run the load"),
+        (f"sales\n{operation().mark(0)}", "run the load"),
+        (f"sales\n{operation().mark(7)}", "the operation asked for published the live table"),
+        (operation("r9").mark(1), "an operation published the live table"),
+    ],
+)
+def test_a_live_table_that_an_empty_authority_does_not_know_is_told(paper: Desk, comment: str, told: str) -> None:
+    live = NamedTable(name="t", uuid=NEW, comment=comment)
+    assert told in next_step(sighting(paper, None, facts=CatalogFacts(live=live, private=())))
+
+
+@pytest.mark.contract("O5", "G2")
+@pytest.mark.parametrize(
+    ("owner", "age", "told"),
+    [
+        ("", 1, "has given the slot back"),
+        ("2" * 32, 5, "ends within 60 s"),
+        ("2" * 32, 64, "ends within 1 s"),
+        ("2" * 32, 65, "still holds the slot"),
+    ],
+)
+def test_a_pending_observation_is_told_with_what_is_left_of_it(paper: Desk, owner: str, age: int, told: str) -> None:
+    held = record("COMMITTED", owner=owner, capsule=golden_capsule("TARGET_PENDING"))
+    version = json.loads(held.capsule or "")["completion"][0]["authority_version"]
+    saw = sighting(paper, held, live=NEW, found=Found(record=held, version=version, now=age * 1000))
+    assert told in next_step(saw)
+    assert "however long it takes" in next_step(saw)
 
 
 @pytest.mark.contract("O5")
@@ -137,7 +229,7 @@ def test_age_is_told_by_the_servers_clock_and_a_stale_claim_may_be_taken(paper: 
 def test_private_tables_are_told_apart(paper: Desk) -> None:
     names = {NEW: "sealed generation", OLD: "predecessor", OTHER: "leftover"}
     private = tuple(NamedTable(name=f"t__dpone_{index}", uuid=uuid, comment="") for index, uuid in enumerate(names))
-    held = record("PREPARED", capsule=golden_capsule())
+    held = record("PREPARED")
     saw = sighting(paper, held, facts=CatalogFacts(live=None, private=private))
     assert [table["what"] for table in report(saw)["private_tables"]] == list(names.values())
 
@@ -183,15 +275,6 @@ def test_a_row_that_cannot_be_trusted_is_an_error(desk: Desk, sql: Sql) -> None:
 @pytest.mark.contract("O5")
 def test_the_configuration_asked_for_is_compared_with_the_sealed_one(paper: Desk) -> None:
     spec = load_spec(paper.manifest)
-    held = record("PREPARED", capsule=golden_capsule(), admission_digest=admission_digest(spec))
+    held = record("PREPARED", admission_digest=admission_digest(spec))
     saw = sighting(paper, held, admission_digest=admission_digest(spec))
     assert report(saw)["asked"]["same_configuration"] is True
-
-
-def golden_capsule() -> str:
-    """A sealed v1 capsule of another operation: status shows a capsule, it does not check whose it is."""
-    for line in (Path(__file__).parents[1] / "replay/data/capsules.jsonl").read_text(encoding="utf-8").splitlines():
-        vector = json.loads(line)
-        if vector["accept"] and vector["state"] == "PREPARED":
-            return str(vector["payload"])
-    raise LookupError

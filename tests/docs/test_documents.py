@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -11,28 +12,28 @@ from pathlib import Path
 import pytest
 
 from docs import generate
+from dpone_provider.cli.arguments import NAMESPACE_VARIABLE
 from dpone_provider.cli.main import COMMANDS
+from dpone_provider.clickhouse.endpoint import _FIELDS as KNOWN_EXTRAS
 from dpone_provider.errors import CATALOGUE
 from dpone_provider.manifest.read import check_text
 from dpone_provider.manifest.sources import FILE_OPTIONS
 from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.provider_info import get_provider_info
 from dpone_provider.quality.acceptance_policy import ACCEPTANCE_MODES, COLUMN_WORDS
 from dpone_provider.quality.gate_spec import GATE_FIELDS, GATE_TYPES
 from dpone_provider.replay.record import PHASES
-from tests.docs.markdown import DOCS, ROOT, Block, blocks, documents
+from dpone_provider.runtime.connections import StaticConnections
+from tests.docs.markdown import DOCS, ROOT, Block, blocks, documents, name_of
+from tests.docs.shell import write_files
 
 _BASE = {
     "source": "source: {type: file, format: csv, path: a.csv}",
     "sink": "sink: {type: clickhouse, connection_ref: wh, table: {schema: shop, name: orders}}",
 }
-_REFUSED = "refused:"
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 # Codes that end before a load exists, or belong to the sandbox: errors.md has them.
 _NO_LOAD = ("DPONE_SANDBOX_", "DPONE_DEMO_")
-
-
-def name_of(document: Path) -> str:
-    return str(document.relative_to(DOCS))
 
 
 def whole(block: Block) -> str:
@@ -45,7 +46,7 @@ def whole(block: Block) -> str:
 
 
 MANIFESTS = [
-    pytest.param(block, id=f"{name_of(document)}:{block.line}")
+    pytest.param(document, block, id=f"{name_of(document)}:{block.line}")
     for document in documents()
     for block in blocks(document)
     if block.language == "yaml"
@@ -53,12 +54,13 @@ MANIFESTS = [
 
 
 @pytest.mark.contract("D1")
-@pytest.mark.parametrize("block", MANIFESTS)
-def test_a_manifest_in_a_document_is_read_as_the_document_says(block: Block) -> None:
-    result = check_text(whole(block), "docs.yaml", base="/docs")
-    expected = [block.file.removeprefix(_REFUSED)] if block.file.startswith(_REFUSED) else []
+@pytest.mark.parametrize(("document", "block"), MANIFESTS)
+def test_a_manifest_in_a_document_is_read_as_the_document_says(document: Path, block: Block, tmp_path: Path) -> None:
+    write_files(blocks(document), tmp_path)  # a flow reads its fragments
+    result = check_text(whole(block), block.file or "docs.yaml", base=str(tmp_path))
+    expected = [block.refused] if block.refused else []
     assert [problem.code for problem in result.problems] == expected
-    assert expected or result.processes
+    assert expected or result.processes or result.part
 
 
 def test_the_whole_example_has_the_processes_that_the_reference_names() -> None:
@@ -156,6 +158,22 @@ def test_the_generator_runs_as_a_module() -> None:
         [sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.contract("D1")
+def test_the_connection_on_the_configuration_page_is_one() -> None:
+    command = next(block.text for block in blocks(DOCS / "configuration.md") if "AIRFLOW_CONN_" in block.text)
+    name, _, value = shlex.split(command)[1].partition("=")
+    endpoint = StaticConnections(environ={name: value}).endpoint("warehouse")
+    assert (endpoint.host, endpoint.native_port, endpoint.http_port) == ("clickhouse.example.com", 9000, 8123)
+
+
+@pytest.mark.contract("D1")
+def test_the_configuration_page_names_every_field_of_a_connection_and_every_option() -> None:
+    text = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    options = get_provider_info()["config"]["dpone"]["options"]
+    for name in (*KNOWN_EXTRAS, *options, "host", "port", "schema", "login", "password", NAMESPACE_VARIABLE):
+        assert f"`{name}`" in text, f"configuration.md does not explain {name}"
 
 
 def test_what_is_not_verified_live_is_labelled() -> None:

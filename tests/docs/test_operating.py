@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,14 +10,13 @@ from typing import TypeVar
 import attrs
 import pytest
 
-from dpone_provider.cli.main import build_parser
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.manifest.read import spec_from_values
 from dpone_provider.runtime.compose import Surroundings
 from dpone_provider.runtime.run import run_load
 from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.wire import DirectWire, Effect
-from tests.docs.markdown import DOCS, blocks, documents
+from tests.docs.markdown import DOCS, blocks
 from tests.loads import Bench, OneEndpoint, endpoint_of
 from tests.sandbox_fixture import Sql
 
@@ -92,20 +90,3 @@ def test_sql_in_the_operating_guide_runs(bench: Bench, sql: Sql) -> None:
     tables, log = answers
     assert [row[0] for row in tables] == [bench.table]
     assert any("EXCHANGE TABLES" in row[-1] for row in log)
-
-
-@pytest.mark.contract("D1")
-def test_commands_in_the_documents_are_commands() -> None:
-    found = [
-        (document.name, line)
-        for document in documents()
-        if document.name not in ("cli.md", "tutorial.md")  # written by the parser; run as it is
-        for block in blocks(document)
-        if block.language in ("text", "console", "sh")
-        for line in block.text.splitlines()
-        if line.startswith(("dpone ", "$ dpone "))
-    ]
-    assert found
-    parser = build_parser()
-    for _document, line in found:
-        parser.parse_args(shlex.split(line.removeprefix("$ "), comments=True)[1:])
