@@ -30,6 +30,7 @@ lint: setup
 bench: setup
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.load
+	$(BIN)/python -m benchmarks.reader
 
 docs: setup
 	$(BIN)/python -m docs.generate

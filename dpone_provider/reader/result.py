@@ -154,7 +154,7 @@ def _count(value: Any) -> int:
 
 
 def _replica(found: Sequence[Sequence[int]]) -> tuple[int, int, int, int] | None:
-    if not found:
+    if len(found) == 0:
         return None
     if len(found) != 1:
         raise ObservationError("answer")

@@ -45,6 +45,14 @@ def test_the_startup_benchmark_ends_with_all_its_figures() -> None:
     assert len(document["targets"]) == 3
 
 
+@pytest.mark.slow
+@pytest.mark.contract("R3")
+def test_the_reader_benchmark_ends_with_all_its_figures() -> None:
+    document = last_line("-m", "benchmarks.reader", "--quick")
+    assert {"observe_seconds", "probe_seconds", "share_cpu"} <= document["figures"].keys()
+    assert len(document["targets"]) == 2
+
+
 def test_an_exact_distinct_count_of_numbers_imports_no_pandas() -> None:
     """Arrow's ``to_numpy`` would: 0.15 CPU-seconds and 40 MiB where it is installed."""
     code = """if True:

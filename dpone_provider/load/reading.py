@@ -1,0 +1,59 @@
+"""What a staging works with, and one open source on its way into the generation (protocol 4; X5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from dpone_provider.clickhouse.catalog import TableState
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.quality.metric_request import UNAVAILABLE, MetricRequest, unobserved
+from dpone_provider.sources.fit import Fit
+from dpone_provider.sources.observe import SourceObserver
+from dpone_provider.sources.open import OpenSource
+from dpone_provider.wire import Wire
+
+
+@attrs.frozen(kw_only=True)
+class StagingRoom:
+    """What a staging works with.
+
+    ``live``: the target table as admitted, None when there is none; ``replicas``: the inventory's names.
+    """
+
+    spec: LoadSpec
+    control: ControlClient
+    sink: Endpoint
+    source: Endpoint | None
+    live: TableState | None
+    replicas: tuple[str, ...]
+    wire: Wire
+    run_id: str
+    notify: Callable[[str, dict[str, Any]], None]
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """One open source on its way into the generation.
+
+    ``asked``: what acceptance asks here, by side; ``target``: what it asks of the live generation later, if anything.
+    """
+
+    source: OpenSource
+    fit: Fit
+    asked: Mapping[str, MetricRequest]
+    observer: SourceObserver
+    target: MetricRequest | None
+
+    def require_observable(self) -> None:
+        """Refuse as soon as a required count cannot be made.
+
+        A type that is not counted, too many distinct values (X5).
+        """
+        request = self.asked.get("source")
+        for name, reason in self.observer.unavailable if request is not None and request.required else ():
+            raise unobserved("source", UNAVAILABLE["source"], f"Column {name}: {reason}.")
