@@ -13,13 +13,13 @@ import attrs
 from dpone_provider.errors import DponeError, TargetCommit
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.replay import publication as do
+from dpone_provider.replay.admission import Admission
 from dpone_provider.replay.claim import Claimant
 from dpone_provider.replay.cleanup import Cleaned, Cleaner
 from dpone_provider.replay.completion import Completion
-from dpone_provider.replay.identity import governed_by
-from dpone_provider.replay.ports import Ports, Stager, required_reader
+from dpone_provider.replay.ports import Ports, Stager
 from dpone_provider.replay.proof import Proof, original_ids, replay_result
-from dpone_provider.replay.record import AuthorityRecord, Found, HistoryEntry
+from dpone_provider.replay.record import AuthorityRecord, HistoryEntry
 from dpone_provider.replay.staged import Generation, rejected
 from dpone_provider.replay.tenure import Fenced, Tenure, Uncertain
 from dpone_provider.replay.write import SlotAuthority
@@ -109,9 +109,9 @@ class QualityReplaySession:
 
     def _claim(self, stager: Stager) -> None:
         self._ports.notify("claim", {})
-        if self._observes:
-            required_reader(self._ports)
-        self.tenure.claim(lambda found: self._admit(found, stager))
+        admission = Admission(ports=self._ports, me=self._me, policy=self._policy, cleaner=self._cleaner)
+        admission.require_reader()
+        self.tenure.claim(lambda found: admission.admit(found, stager))
         record = self.tenure.record
         self._inherited = record.capsule is not None
         self._progress = do.Progress(inherited=self._inherited)
@@ -121,32 +121,6 @@ class QualityReplaySession:
         for replica in record.replicas:
             keep = (record.generation, *record.predecessor.values())
             self._cleaner.clean(replica, below=record.epoch, keep=keep)
-
-    @property
-    def _observes(self) -> bool:
-        """Whether the live target must be observed."""
-        return self._policy.acceptance is not None and "target" in self._policy.acceptance.sides
-
-    def _admit(self, found: Found, stager: Stager) -> None:
-        """Everything that must hold before the source is touched (M7, R1, R2)."""
-        stager.admit()
-        if found.record is None:
-            self._refuse_forgotten()
-        if self._observes:
-            self._ports.notify("reader", {})
-            required_reader(self._ports).ready()
-
-    def _refuse_forgotten(self) -> None:
-        """The authority knows nothing, and this operation's own generation is live: it must not load twice (D4)."""
-        for replica in self._me.replicas:
-            live = self._cleaner.facts(replica).live
-            if live is not None and governed_by(live.comment) == self._me.operation.operation_id:
-                raise DponeError(
-                    "DPONE_REPLAY_QUALITY_EVIDENCE_REQUIRED",
-                    "This operation has published the live table before, and the authority has no record of it.",
-                    remedy="Restore the authority's data, or set `reprocess` to load again as a new operation.",
-                    target_commit="unknown",
-                )
 
     def _perform(self, action: do.Action, stager: Stager) -> None:
         record = self.tenure.record
