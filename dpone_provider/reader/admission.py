@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from dpone_provider.clickhouse import pins, quote
 from dpone_provider.clickhouse.catalog import only_row
 from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.endpoint import PASSING_CODES
 from dpone_provider.clickhouse.types import ChType, UnknownType, parse_type
 from dpone_provider.errors import DponeError
 from dpone_provider.reader import queries, result
@@ -200,7 +201,8 @@ def _unreadable(failed: StatementFailed) -> DponeError:
     if failed.code is None:
         problem = "The server stopped answering while the target reader was admitted."
         return DponeError("DPONE_SERVER_UNREACHABLE", problem)
-    return DponeError("DPONE_SERVER_REFUSED", f"The target reader could not be admitted (server error {failed.code}).")
+    problem = f"The target reader could not be admitted (server error {failed.code})."
+    return DponeError("DPONE_SERVER_REFUSED", problem, retryable=failed.code in PASSING_CODES)
 
 
 def _unsupported(message: str, remedy: str) -> NoReturn:

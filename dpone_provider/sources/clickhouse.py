@@ -108,7 +108,11 @@ class QueryStream:
             client = open_client(self._endpoint, pool)
         except StatementFailed as failed:
             raise _refused(failed.code) from None
-        client.params.update({name: str(value) for name, value in {**pins.READ, **FORMAT}.items()})
+        settings = {name: str(value) for name, value in {**pins.READ, **FORMAT}.items()}
+        for name in pins.READ_WHERE_KNOWN:  # over HTTP an empty ``filter`` is a filter: what is right stays unsaid
+            if name not in client.server_settings or client.server_settings[name].value == settings[name]:
+                del settings[name]
+        client.params.update(settings)
         fixed = client.server_settings["readonly"].value if "readonly" in client.server_settings else "0"
         if fixed == "2":
             del client.params["readonly"]
