@@ -78,12 +78,17 @@ class ClickHouseCatalog:
 
 
 def table_state(client: ControlClient, database: str, table: str, *, replica: str = "") -> TableState | None:
-    """One table, or None when the user sees none of that name. One SELECT."""
+    """One table, or None when the user sees none of that name. One SELECT.
+
+    Raises ``StatementFailed`` for a table whose definition the server cannot read: it prints an empty text then.
+    """
     effect = Effect(kind="catalog_read", what="state of a table", replica=replica)
     rows = client.query(effect, _STATE, {"database": database, "table": table}, settings=pins.READ)
     if not rows:
         return None
     engine, engine_full, uuid, comment, create, dependents, columns = only_row(rows)
+    if not create:
+        raise StatementFailed(None, "a table without a definition")
     return TableState(
         engine=engine,
         engine_full=text(engine_full),

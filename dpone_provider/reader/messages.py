@@ -20,13 +20,11 @@ MAX_BYTES = 262_144
 PROBE_UNSUPPORTED = "probe_unsupported"
 SERVER_ERROR = "server_error_"
 UNAVAILABLE_REASONS = frozenset(
-    {"deadline", "network", "authentication", "server_overloaded", "server_denied", "setting_refused"}
+    {"deadline", "network", "authentication", "server_overloaded", "server_denied", "setting_refused", "replica_health"}
     | {PROBE_UNSUPPORTED}
 )
 """No observation now; ``server_error_<number>`` is one too. ``probe_unsupported``: no such metric for the type."""
-DRIFT_REASONS = frozenset(
-    {"generation", "schema", "engine", "ttl", "row_policy", "mutation", "lightweight_delete", "replica_health"}
-)
+DRIFT_REASONS = frozenset({"generation", "schema", "engine", "ttl", "row_policy", "mutation", "lightweight_delete"})
 """The live table is not what was sealed, or not what can be observed."""
 INVALID_REASONS = frozenset({"answer", "setting_changed"})
 """The server answered something else than what was asked, or under another setting than was sent."""

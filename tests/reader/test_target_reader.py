@@ -136,7 +136,7 @@ def test_an_answer_to_another_request_is_invalid(tmp_path: Path, nonce: str) -> 
         ("setting_refused", True, "unavailable"),
         ("server_error_241", True, "unavailable"),
         ("generation", False, "drift"),
-        ("replica_health", False, "drift"),
+        ("replica_health", True, "unavailable"),
         ("answer", False, "invalid"),
         ("setting_changed", False, "invalid"),
     ],
