@@ -29,6 +29,7 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.parse
 	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.reader
 

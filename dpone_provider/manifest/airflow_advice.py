@@ -126,6 +126,6 @@ def _fault(name: str, word: str, rule: Key) -> str | None:
         return f"longer than {rule.most} characters"
     if rule.pattern and not re.fullmatch(rule.pattern, word):
         return f"this is not a value of {name}"
-    if name in ("start_date", "end_date") and int(word[8:10]) > monthrange(int(word[:4]) or 1, int(word[5:7]))[1]:
+    if name in ("start_date", "end_date") and int(word[8:10]) > monthrange(int(word[:4]), int(word[5:7]))[1]:
         return "there is no such day"
     return None

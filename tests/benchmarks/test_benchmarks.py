@@ -53,6 +53,14 @@ def test_the_reader_benchmark_ends_with_all_its_figures() -> None:
     assert len(document["targets"]) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.contract("F8")
+def test_the_parse_benchmark_ends_with_all_its_figures() -> None:
+    document = last_line("-m", "benchmarks.parse", "--runs", "1")
+    assert document["figures"].keys() == {"parse_200", "parse_1000", "check_one", "check_200"}
+    assert next(one for one in document["targets"] if "among" in one["target"])["value"] < 1.5, "it is linear"
+
+
 def test_an_exact_distinct_count_of_numbers_imports_no_pandas() -> None:
     """Arrow's ``to_numpy`` would: 0.15 CPU-seconds and 40 MiB where it is installed."""
     code = """if True:
