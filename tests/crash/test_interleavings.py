@@ -18,6 +18,7 @@ from tests.loads import Bench
 
 SEEDS = range(int(os.environ.get("DPONE_INTERLEAVINGS", "200")))
 GROUPS = 8
+QUICK_GROUPS = 2
 PUBLISHING = {"exchange", "publish_first", "rename", "drop"}
 
 
@@ -78,7 +79,9 @@ def play(bench: Bench, seed: int) -> None:
 
 
 @pytest.mark.contract("A8", "A3", "P2", "P5", "P6", "G6")
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize(
+    "group", [pytest.param(group, marks=[pytest.mark.slow] if group >= QUICK_GROUPS else []) for group in range(GROUPS)]
+)
 def test_random_interleavings_keep_every_invariant(
     sandbox: RunningSandbox, database: str, tmp_path: Path, group: int
 ) -> None:
