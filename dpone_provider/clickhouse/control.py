@@ -26,6 +26,9 @@ _BROKEN = (errors.Error, EOFError, OSError, ValueError, LookupError, OverflowErr
 logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)  # its warnings carry tracebacks and server text
 
 
+Received = tuple[list[tuple[Any, ...]], Sequence[tuple[str, str]]]
+
+
 class _Client(Client):  # type: ignore[misc]
     """The driver's client without its hidden ping, reconnect and failover in front of every statement."""
 
@@ -62,8 +65,8 @@ class ControlClient:
     def query(
         self, effect: Effect, sql: str, params: Mapping[str, Any] | None = None, *, settings: Settings | None = None
     ) -> list[tuple[Any, ...]]:
-        """Send one statement and return its rows. ``params`` fill ``{name:Type}`` places on the server's side."""
-        return self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings)[0])
+        """Send one SELECT and return its rows. ``params`` fill ``{name:Type}`` places on the server's side."""
+        return self._wire.send(effect, lambda: self._select(sql, params, settings)[0])
 
     def read(
         self,
@@ -80,14 +83,14 @@ class ControlClient:
         """
         if within is not None:
             self._bound(within)
-        rows, columns = self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings))
+        rows, columns = self._wire.send(effect, lambda: self._select(sql, params, settings))
         return Answer(rows=rows, columns=tuple((name, kind) for name, kind in columns))
 
     def command(
         self, effect: Effect, sql: str, params: Mapping[str, Any] | None = None, *, settings: Settings | None = None
     ) -> None:
         """Send one statement that has no result."""
-        self.query(effect, sql, params, settings=settings)
+        self._wire.send(effect, lambda: self._send(sql, dict(params or {}), settings))
 
     def insert_row(self, effect: Effect, sql: str, row: tuple[Any, ...], *, settings: Settings | None = None) -> None:
         """Send one ``INSERT … VALUES`` with one row as a native block: no value is written into SQL."""
@@ -108,9 +111,14 @@ class ControlClient:
             self._client.connection.sync_request_timeout = connect
             self._client.connection.socket.settimeout(receive)
 
-    def _send(
-        self, sql: str, params: Any, settings: Settings | None
-    ) -> tuple[list[tuple[Any, ...]], Sequence[tuple[str, str]]]:
+    def _select(self, sql: str, params: Mapping[str, Any] | None, settings: Settings | None) -> Received:
+        """An answer that announced no columns is none: no row of it would be a fact."""
+        rows, columns = self._send(sql, dict(params or {}), settings)
+        if not columns:
+            raise StatementFailed(None, "an answer without columns")
+        return rows, columns
+
+    def _send(self, sql: str, params: Any, settings: Settings | None) -> Received:
         client = self._ready()
         sent = dict(settings or {})
         # What a server does not know cannot change what it reads; of a write, every setting has to be understood.

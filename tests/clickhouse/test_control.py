@@ -47,6 +47,16 @@ def test_a_torn_statement_is_sent_once_and_is_unknown(
         assert tables(sql, database) == ([] if action == "refuse" else ["t"])
 
 
+@pytest.mark.contract("A3", "R9")
+def test_a_select_that_is_answered_by_an_end_mark_alone_has_no_answer(torn: ControlClient, native: TcpProxy) -> None:
+    """A real server announces the columns first; without them, "no row" would be made up."""
+    torn.query(ASK, "SELECT 1")
+    native.rule("answer", match=b"no_such_table", payload=b"\x05")
+    with pytest.raises(StatementFailed) as caught:
+        torn.query(ASK, "SELECT name FROM system.tables WHERE name = 'no_such_table'")
+    assert caught.value.code is None
+
+
 @pytest.mark.contract("A4")
 def test_a_statement_that_tears_halfway_is_sent_once(torn: ControlClient, native: TcpProxy, database: str) -> None:
     torn.query(ASK, "SELECT 1")
