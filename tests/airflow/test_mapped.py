@@ -108,6 +108,7 @@ def test_items_that_moved_after_a_complete_load_are_never_already_complete(mappe
     """A list that grew in front: index 0 has another item now, and its item of before is found by no other name."""
     found, said = mapped.twice(["a"], ["b", "a"])
     assert (found["same"], found["first"], found["second"]) == (True, ["success"], ["failed", "success"])
-    assert "MISMATCH" in said
+    # either item may come first: the digest stops index 0, or index 1 has ended its window by then
+    assert "MISMATCH" in said or "WINDOW_ENDED" in said
     assert "stage" in mapped.steps, "the moved item was loaded, not taken for complete"
     assert mapped.bench.ids() == [1, 2, 3, 4, 5]

@@ -57,6 +57,7 @@ class Evidence:
         return (
             ("one proven generation is live", self.live == self.outcome.generation),
             ("the live table holds exactly the proven rows", self.rows == self.outcome.final_rows > 0),
+            ("the live table was observed: it counts what was read and staged", _agree(self.outcome.acceptance)),
             ("the proof is complete and the slot is released", (self.phase, self.owner) == ("COMPLETE", "")),
             ("there were two attempts, the first one published", len(attempts) == 2 and first.publications == 1),
             ("the first ended between its commit and its completion", first.phases[-1] == "COMMITTED"),
@@ -113,6 +114,12 @@ def _outcome(spec: LoadSpec, identity: RunIdentity, record: AuthorityRecord) -> 
         load_id=core["load_id"],
         quality_replay=result,
     )
+
+
+def _agree(acceptance: Mapping[str, Any]) -> bool:
+    sides = [acceptance.get(side) or {} for side in ("source", "staged", "target")]
+    counts = [[side.get(name) for name in ("row_count", "null_counts", "distinct_counts")] for side in sides]
+    return None not in counts[-1] and all(one == counts[-1] for one in counts)
 
 
 def _all(statements: Mapping[str, int], count: int) -> bool:

@@ -1,0 +1,460 @@
+"""A task that observes its live table: killed, told to end, out of time, refused, doubled (F4, F5, R1, R12, G7)."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from dpone_provider.clickhouse import quote
+from dpone_provider.replay.capsule import QualityReplayCapsule
+from dpone_provider.sandbox.command import connection_json
+from dpone_provider.sandbox.demo.stack import AirflowStack
+from dpone_provider.sandbox.process import RunningSandbox
+from tests.airflow.test_scheduler import Stand, until
+from tests.airflow.warm import Script
+from tests.airflow.watched import CHILD, FAILED, SUCCEEDED, Watched, inline, readers
+from tests.loads import Bench
+from tests.reader.children import wait_for
+from tests.sandbox_fixture import ask
+from tests.wirelab import Rule, TcpProxy
+
+GONE_WITHIN = 6.0
+STAGING = {"stage", "create", "rows", "verify", "seal", "permit", "publish"}
+
+
+@attrs.frozen(kw_only=True)
+class Observing:
+    """A task that is held up while its child observes. Nothing of the child's statement has arrived."""
+
+    script: Script
+    child: psutil.Process
+    held: Rule
+
+    @classmethod
+    def start(cls, watched: Watched, **options: Any) -> Observing:
+        held = watched.native.rule("hold", match=watched.scan)
+        script = watched.start(**options)
+        script.wait(held.fired.is_set)
+        (child,) = readers(script)
+        return cls(script=script, child=child, held=held)
+
+
+def finishes(watched: Watched, *, tries: int = 2) -> None:
+    """A retry observes again and completes; nothing is read, inserted or published once more, without the source."""
+    (watched.bench.folder / "source.csv").unlink()
+    before, live = watched.writes(), watched.bench.live()
+    assert watched.run() == SUCCEEDED
+    after = watched.writes()
+    changed = {text for text in after if after[text] != before[text]}
+    assert changed <= {b"ALTER TABLE", b"DROP TABLE"}, "only the slot is written; the predecessor may be dropped"
+    summary = watched.xcom("return_value")
+    assert (summary["replayed"], summary["attempts"], summary["final_rows"]) == (True, tries, 5)
+    assert (summary["extracted_rows"], summary["inserted_rows"]) == (0, 0)
+    assert not STAGING & set(watched.steps(tries)), watched.steps(tries)
+    assert watched.publications == [1] + [0] * (tries - 1)
+    assert (watched.bench.record().phase, watched.bench.record().owner) == ("COMPLETE", "")
+    assert watched.bench.live() == live == summary["generation"]
+    assert (watched.bench.ids(), watched.bench.private()) == ([1, 2, 3, 4, 5], [])
+    assert watched.events() == 1
+
+
+def is_pending(watched: Watched) -> None:
+    """The commit is durable, the observation is not; nothing of Airflow knows a success."""
+    assert (watched.bench.record().phase, watched.capsule.state) == ("COMMITTED", "TARGET_PENDING")
+    assert (watched.xcom("return_value"), watched.events()) == (None, 0)
+    evidence = watched.xcom("dpone_evidence")
+    assert (evidence["step"], evidence["target_commit"], evidence["governance"]) == ("observe", "proven", "blocked")
+
+
+@pytest.mark.contract("F4", "R1", "O3")
+def test_a_task_observes_what_it_published_and_only_then_succeeds(watched: Watched) -> None:
+    assert watched.run() == SUCCEEDED
+    observed = watched.capsule.completion[-1].target
+    assert (observed["row_count"], observed["null_counts"], observed["distinct_counts"]) == (5, {"id": 0}, {"id": 5})
+    assert watched.native.seen(watched.scan) == 1
+    assert watched.steps(1)[-3:] == ["pending", "observe", "released"]
+    assert (watched.xcom("return_value")["target_commit"], watched.events()) == ("proven", 1)
+
+
+@pytest.mark.contract("R12", "F4", "P7", "O3")
+def test_a_task_killed_while_it_observes_leaves_no_child_and_its_retry_finishes(watched: Watched) -> None:
+    """The child's statement arrives after all, when nobody waits for its answer any more."""
+    observing = Observing.start(watched)
+    observing.script.send(signal.SIGKILL)
+    killed = time.monotonic()
+    wait_for(lambda: not observing.child.is_running(), GONE_WITHIN)
+    print(f"the child was gone {time.monotonic() - killed:.3f} s after its parent")
+    record = watched.bench.record()
+    observing.held.release()
+    is_pending(watched)
+    assert watched.bench.record() == record
+    finishes(watched)
+
+
+@pytest.mark.contract("G7", "F4", "R12")
+@pytest.mark.parametrize(
+    ("number", "raised"),
+    [(signal.SIGTERM, "DponeError"), (signal.SIGALRM, "AirflowTaskTimeout")],
+    ids=["on_kill", "execution_timeout"],
+)
+def test_a_task_ended_while_it_observes_takes_its_child_along_and_writes_nothing_more(
+    watched: Watched, number: int, raised: str
+) -> None:
+    """SIGTERM as Airflow sends it; SIGALRM is how its ``execution_timeout`` comes."""
+    observing = Observing.start(watched)
+    before = watched.writes()
+    observing.script.send(number)
+    ended = time.monotonic()
+    assert observing.script.answer() == FAILED
+    assert time.monotonic() - ended < GONE_WITHIN
+    assert not observing.child.is_running()
+    assert watched.writes() == before
+    assert watched.steps(1)[-1] == f"raised {raised}"
+    is_pending(watched)
+    assert watched.xcom("dpone_evidence").get("error_code") == {"DponeError": "DPONE_CANCELLED"}.get(raised)
+    observing.held.release()
+    finishes(watched)
+
+
+@pytest.mark.contract("G7", "F4")
+def test_a_task_out_of_time_while_it_inserts_publishes_nothing(watched: Watched) -> None:
+    """B16, B25: what was under way arrives later, at a private table that is gone."""
+    held = watched.http.rule("hold", match=b"INSERT")
+    script = watched.start()
+    script.wait(held.fired.is_set)
+    script.send(signal.SIGALRM)
+    assert script.answer() == FAILED
+    assert watched.steps(1)[-1] == "raised AirflowTaskTimeout"
+    assert (watched.bench.record().phase, watched.bench.record().owner) == ("REJECTED", "")
+    held.release()
+    assert (watched.bench.live(), watched.bench.private(), watched.xcom("return_value")) == (None, [], None)
+    assert watched.run() == SUCCEEDED
+    assert (watched.publications, watched.bench.ids()) == ([0, 1], [1, 2, 3, 4, 5])
+    assert watched.bench.private() == []
+
+
+TOLD_AT = {
+    "insert": (b"INSERT", "REJECTED", "create"),
+    "permit": (b"'DISPATCHING'", "DISPATCHING", "permit"),
+    "complete": (b"'COMPLETE'", "COMPLETE", "observe"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.contract("G7", "F4")
+@pytest.mark.parametrize(("match", "phase", "step"), TOLD_AT.values(), ids=TOLD_AT)
+def test_a_task_told_to_end_while_a_statement_is_under_way_goes_no_step_further(
+    watched: Watched, match: bytes, phase: str, step: str
+) -> None:
+    """``on_kill`` cannot interrupt a driver; what it sent comes to its end, and that is all."""
+    held = (watched.http if match == b"INSERT" else watched.native).rule("hold", match=match)
+    script = watched.start()
+    script.wait(held.fired.is_set)
+    script.send(signal.SIGTERM)
+    time.sleep(0.2)
+    held.release()
+    assert script.answer() == FAILED
+    assert [told for told in watched.steps(1) if told != "rows"][-2:] == [step, "raised DponeError"]
+    assert (watched.bench.record().phase, watched.xcom("return_value"), watched.events()) == (phase, None, 0)
+    assert watched.xcom("dpone_evidence")["error_code"] == "DPONE_CANCELLED"
+    assert watched.run() == SUCCEEDED
+    assert (sum(watched.publications), watched.bench.ids()) == (1, [1, 2, 3, 4, 5])
+
+
+CAS = {"permit": b"'DISPATCHING'", "pending": b"TARGET_PENDING", "complete": b"'COMPLETE'"}
+
+
+@pytest.mark.contract("G7", "F4", "G6")
+@pytest.mark.parametrize("late", [False, True], ids=["lands before the retry", "lands after the retry"])
+@pytest.mark.parametrize(
+    "write", [pytest.param(name, marks=[] if name == "complete" else pytest.mark.slow) for name in CAS]
+)
+def test_a_write_of_the_authority_under_way_when_time_is_over_is_unknown_and_a_retry_decides(
+    watched: Watched, write: str, late: bool
+) -> None:
+    """B16: nothing follows it, whenever it lands."""
+    held = watched.native.rule("hold", match=CAS[write])
+    script = watched.start()
+    script.wait(held.fired.is_set)
+    before = watched.writes()
+    script.send(signal.SIGALRM)
+    assert script.answer() == FAILED
+    assert watched.steps(1)[-1] == "raised AirflowTaskTimeout"
+    assert (watched.writes(), watched.xcom("return_value"), watched.events()) == (before, None, 0)
+    if not late:
+        held.release()
+    (watched.bench.folder / "source.csv").unlink()
+    assert watched.run() == SUCCEEDED
+    record = watched.bench.record()
+    held.release()
+    assert (watched.bench.record(), record.phase, record.owner) == (record, "COMPLETE", "")
+    assert (sum(watched.publications), watched.bench.ids()) == (1, [1, 2, 3, 4, 5])
+    assert watched.events() == 1
+
+
+DECLARED_DEAD = """
+class Zombie(Told):
+    def execute(self, context):
+        try:
+            super().execute(context)
+        finally:
+            os._exit(0)  # Airflow does not listen to it any more
+
+run_dag(make(Zombie))
+"""
+
+
+@pytest.mark.contract("A8", "F4", "R12")
+def test_of_two_tries_that_observe_at_once_one_completes_and_the_other_is_fenced(watched: Watched) -> None:
+    """B14: a healthy task was declared dead; its retry runs beside it."""
+    one = Observing.start(watched, script=DECLARED_DEAD)
+    two = Observing.start(watched)
+    one.held.release()
+    one.script.end()
+    assert watched.steps(1)[-1] == "raised Fenced"
+    assert (watched.bench.record().phase, watched.capsule.state) == ("COMMITTED", "TARGET_PENDING")
+    assert two.child.is_running()
+    evidence = watched.xcom("dpone_evidence")
+    assert (evidence["step"], evidence["attempt"]) == ("observe", 2), "the fenced try does not take the last word"
+    two.held.release()
+    assert two.script.answer() == SUCCEEDED
+    assert not one.child.is_running()
+    assert watched.publications == [1, 0]
+    assert {entry.attempt for entry in watched.bench.record().history if entry.phase == "COMPLETE"} == {2}
+    assert (watched.writes()[b"RENAME TABLE"], watched.events()) == (1, 1)
+    evidence = watched.xcom("dpone_evidence")
+    assert (evidence["governance"], evidence["attempt"]) == ("complete", 2)
+
+
+# As a container may: no new process, threads are fine. The first words are numbers of fork, vfork and clone.
+NO_CHILDREN = """
+import ctypes, platform, struct
+
+def deny_children():
+    fork, vfork, clone = {"x86_64": (57, 58, 56), "aarch64": (1079, 1071, 220)}[platform.machine()]
+    allowed, denied, unknown = 0x7FFF0000, 0x00050001, 0x00050026  # unknown: libc takes clone instead of clone3
+    # a clone goes on to its flags: CLONE_THREAD is allowed
+    program = [
+        (0x20, 0, 0, 0), (0x15, 0, 1, 435), (0x06, 0, 0, unknown), (0x15, 0, 1, fork), (0x06, 0, 0, denied),
+        (0x15, 0, 1, vfork), (0x06, 0, 0, denied), (0x15, 0, 3, clone), (0x20, 0, 0, 16), (0x45, 1, 0, 0x10000),
+        (0x06, 0, 0, denied), (0x06, 0, 0, allowed),
+    ]
+    filters = b"".join(struct.pack("HBBI", *one) for one in program)
+    place = ctypes.create_string_buffer(filters)
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(place)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    assert libc.prctl(22, 2, header, 0, 0) == 0
+
+class Boxed(Told):
+    def execute(self, context):
+        deny_children()
+        return super().execute(context)
+
+run, states = run_dag(make(Boxed, retries=1))
+out({task: list(state) for (task, _), state in states.items()})
+"""
+
+
+@pytest.mark.contract("F5", "R2")
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")
+def test_where_no_child_may_be_started_the_task_fails_before_anything_is_touched(watched: Watched) -> None:
+    (watched.bench.folder / "source.csv").unlink()  # it is not looked for
+    script = watched.start(NO_CHILDREN)
+    assert script.answer()["refresh"] == ["failed", 1], "a retry cannot help"
+    assert watched.steps(1) == ["claim", "reader", "raised AirflowFailException"]
+    assert "DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED" in script.said
+    assert "does not let this process start a child" in script.said
+    assert not any(watched.writes().values())
+    assert (watched.bench.slot()[0], watched.bench.live(), watched.bench.private()) == (None, None, [])
+    evidence = watched.xcom("dpone_evidence")
+    assert (evidence["error_code"], evidence["retryable"]) == ("DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED", False)
+    assert evidence["target_commit"] == "not_started"
+
+
+@pytest.mark.contract("R1")
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter is Linux's")
+def test_a_task_that_asks_nothing_of_the_target_needs_no_child(watched: Watched) -> None:
+    load = watched.load()
+    load["quality"]["acceptance"]["capture"]["target"] = False
+    assert watched.run(NO_CHILDREN, load=load)["refresh"] == ["success", 1]
+    assert "reader" not in watched.steps(1)
+    assert (watched.native.seen(watched.scan), watched.bench.ids()) == (0, [1, 2, 3, 4, 5])
+    assert watched.xcom("dpone_evidence")["target_observation"] == "not_requested"
+
+
+# -- failures raise before success ------------------------------------------------------------------------------------
+
+
+def too_few(watched: Watched) -> Script:
+    """A gate fails before the commit."""
+    return watched.start(load=watched.load(gates=[{"id": "many", "type": "min_rows", "threshold": 99}]))
+
+
+def replaced(watched: Watched) -> Script:
+    """Another table goes live while the child observes."""
+    observing = Observing.start(watched)
+    place = watched.bench.database
+    ask(watched.bench.sandbox, f"CREATE TABLE {place}.theirs ENGINE = MergeTree ORDER BY id AS {place}.t")
+    ask(watched.bench.sandbox, f"EXCHANGE TABLES {place}.t AND {place}.theirs")
+    observing.held.release()
+    return observing.script
+
+
+def cut_off(watched: Watched) -> Script:
+    """The child's connection is lost."""
+    watched.native.rule("close", match=watched.scan)
+    return watched.start()
+
+
+FAILURES = {
+    "a gate": (too_few, "DPONE_QUALITY_GATES_FAILED", "AirflowFailException", "not_started"),
+    "another table": (replaced, "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH", "AirflowFailException", "unknown"),
+    "no answer": (cut_off, "DPONE_REPLAY_QUALITY_EVIDENCE_INCOMPLETE", "DponeError", "proven"),
+}
+
+
+@pytest.mark.contract("F4", "G2", "G4")
+@pytest.mark.parametrize(("start", "code", "raised", "commit"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_raises_before_downstream_tasks_and_assets_see_a_success(
+    watched: Watched, start: Callable[[Watched], Script], code: str, raised: str, commit: str
+) -> None:
+    assert start(watched).answer() == FAILED
+    assert watched.steps(1)[-1] == f"raised {raised}"
+    assert (watched.xcom("return_value"), watched.events()) == (None, 0)
+    evidence = watched.xcom("dpone_evidence")
+    assert (evidence["error_code"], evidence["target_commit"], evidence["governance"]) == (code, commit, "blocked")
+    assert evidence["retryable"] is (raised == "DponeError")
+
+
+# -- a real scheduler -------------------------------------------------------------------------------------------------
+
+DAGS = """
+from datetime import datetime, timedelta
+from airflow.providers.common.compat.sdk import DAG
+from dpone_provider.operators.load import DponeLoadOperator
+
+for name, seconds in {"lost": None, "ended": None, "timed": 12}.items():
+    again = {"retries": 0 if name == "ended" else 1, "retry_delay": timedelta(0)}
+    within = seconds and timedelta(seconds=seconds)
+    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None, default_args=again):
+        DponeLoadOperator(
+            task_id="load",
+            source={"type": "file", "format": "csv", "path": name + "/source.csv"},
+            sink=SINK | {"table": {"schema": DATABASE, "name": name}},
+            quality=QUALITY,
+            execution_timeout=within,
+        )
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Scheduled:
+    """A stand whose loads observe; what they say to the server's native port goes through ``native``."""
+
+    stand: Stand
+    native: TcpProxy
+
+    def observing(self, name: str) -> tuple[Rule, psutil.Process]:
+        """Start a DAG and hold its child up; the child."""
+        rule = self.native.rule("hold", match=f"{quote.table(self.stand.database, name)} AS dpone_g".encode())
+        self.stand.start(name)
+        until(rule.fired.is_set)
+        found = [one for one in psutil.Process().children(recursive=True) if _observes(one)]
+        assert len(found) == 1, [(one, one.cmdline(), one.parents(), one.create_time()) for one in found]
+        return rule, found[0]
+
+    def pending(self, name: str) -> bool:
+        record = self.stand.bench(name).record()
+        capsule = QualityReplayCapsule.parse(record.capsule or "")
+        return (record.phase, capsule.state) == ("COMMITTED", "TARGET_PENDING")
+
+    def evidence(self, name: str) -> Any:
+        place = f"/api/v2/dags/{name}/dagRuns/r1/taskInstances/load/xcomEntries/dpone_evidence?deserialize=true"
+        value = self.stand.airflow.ask("GET", place)["value"]
+        return json.loads(value) if isinstance(value, str) else value
+
+    def finished(self, name: str, tries: list[tuple[int, str]]) -> None:
+        """The last try replayed; one publication in all."""
+        until(lambda: self.stand.tries(name)[-1] == tries[-1])
+        assert self.stand.tries(name) == tries
+        bench, summary = self.stand.bench(name), self.stand.summary(name)
+        assert (summary["replayed"], summary["extracted_rows"], summary["inserted_rows"]) == (True, 0, 0)
+        assert (bench.live(), bench.ids(), bench.private()) == (summary["generation"], [1, 2, 3, 4, 5], [])
+        assert max(entry.publications for entry in bench.record().history if entry.attempt > 1) == 0
+        assert (self.evidence(name)["governance"], self.evidence(name)["target_observation"]) == (
+            "complete",
+            "observed",
+        )
+
+
+def _observes(process: psutil.Process) -> bool:
+    try:
+        return CHILD in process.cmdline()
+    except psutil.Error:  # it has ended meanwhile
+        return False
+
+
+@pytest.fixture(scope="module")
+def scheduled(sandbox: RunningSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
+    home, database = tmp_path_factory.mktemp("observed"), f"t_{secrets.token_hex(6)}"
+    ask(sandbox, f"CREATE DATABASE {database} ENGINE = Atomic")
+    bench = Bench(sandbox=sandbox, database=database, folder=home)
+    bench.provision()
+    for table in ("lost", "ended", "timed"):
+        (home / "dags" / table).mkdir(parents=True)
+    load = inline(bench)
+    given = f"DATABASE = {database!r}\nSINK = {load['sink']!r}\nQUALITY = {load['quality']!r}\n"
+    (home / "dags" / "loads.py").write_text(given + DAGS, encoding="utf-8")
+    with TcpProxy(sandbox.tcp_port) as native:
+        connection = json.loads(connection_json(sandbox)) | {"port": native.port}
+        try:
+            with AirflowStack(home, {"AIRFLOW_CONN_CH": json.dumps(connection)}) as airflow:
+                yield Scheduled(stand=Stand(airflow=airflow, sandbox=sandbox, database=database), native=native)
+        finally:
+            ask(sandbox, f"DROP DATABASE IF EXISTS {database} SYNC")
+
+
+@pytest.mark.slow
+@pytest.mark.contract("R12", "F3", "F4", "P7")
+def test_a_scheduler_retries_a_task_killed_while_it_observed(scheduled: Scheduled) -> None:
+    held, child = scheduled.observing("lost")
+    os.kill(child.ppid(), signal.SIGKILL)
+    wait_for(lambda: not child.is_running(), GONE_WITHIN)
+    held.release()
+    scheduled.finished("lost", [(1, "failed"), (2, "success")])
+
+
+@pytest.mark.slow
+@pytest.mark.contract("R12", "F4", "G7")
+def test_a_task_marked_failed_while_it_observes_takes_its_child_along_and_clearing_it_finishes(
+    scheduled: Scheduled,
+) -> None:
+    held, child = scheduled.observing("ended")
+    scheduled.stand.fail("ended")
+    wait_for(lambda: not child.is_running(), 30)  # the supervisor learns of it with its next heartbeat
+    assert until(lambda: scheduled.stand.state("ended")) == "failed"
+    held.release()
+    assert scheduled.pending("ended")
+    assert scheduled.evidence("ended")["step"] == "observe"
+    scheduled.stand.clear("ended")
+    scheduled.finished("ended", [(1, "failed"), (2, "success")])
+
+
+@pytest.mark.slow
+@pytest.mark.contract("R12", "F4", "G7")
+def test_execution_timeout_ends_an_observation_and_the_retry_finishes(scheduled: Scheduled) -> None:
+    held, child = scheduled.observing("timed")
+    wait_for(lambda: not child.is_running(), 30)
+    held.release()
+    scheduled.finished("timed", [(1, "failed"), (2, "success")])
