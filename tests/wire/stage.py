@@ -153,29 +153,13 @@ def run_case(stage: Stage, statement: Statement, fault: Fault) -> dict[str, Any]
     for patience in PATIENCE[-1:] if fault.harmless else PATIENCE:
         stage.begin(observed=statement.observed)
         first, rule = stage.faulty(statement, fault, patience)
-        ending = _fail if failing(statement, fault) and rule.fired.is_set() else _finish
-        results = [first.result, *ending(stage, first, fault)]
+        results = [first.result, *_finish(stage, first, fault)]
         if rule.fired.is_set():
             break
     assert rule.fired.is_set(), "the statement was never sent"
     assert first.error is None or first.error.retryable or fault.lie, first.error
     assert first.outcome is not None or not fault.harmless, first.error
     return {"fault": fault.name, "statement": statement.name, "results": results}
-
-
-def failing(statement: Statement, fault: Fault) -> bool:
-    """Whether the operation must end as FAILED: the server answered the child with something that is no answer."""
-    return fault.lie and statement.child
-
-
-def _fail(stage: Stage, first: Attempt, fault: Fault) -> list[str]:
-    """What was published stays, without a proof: no attempt turns that into a success (G4)."""
-    assert first.result in {"DPONE_REPLAY_QUALITY_EVIDENCE_INVALID", "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH"}
-    again = stage.honest()
-    assert again.result == "DPONE_REPLAY_QUALITY_EVIDENCE_FAILED"
-    assert (stage.bench.record().phase, stage.bench.ids()) == ("FAILED", stage.new)
-    stage.reader.settled()
-    return [again.result]
 
 
 def _finish(stage: Stage, first: Attempt, fault: Fault) -> list[str]:

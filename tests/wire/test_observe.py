@@ -115,7 +115,7 @@ def judge(seen: Seen, fault: Fault, *, waits: bool) -> None:
     assert seen.counts is None
     assert seen.missed is not None
     assert seen.missed.quiescent
-    assert seen.missed.why == "unavailable" or (fault.lie and seen.missed.why in {"invalid", "drift"}), seen.missed
+    assert seen.missed.why == "unavailable", seen.missed
     assert (seen.missed.reason == "deadline") == waits, seen.missed
 
 
