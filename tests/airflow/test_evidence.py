@@ -328,7 +328,7 @@ def seen_of(script: Script) -> str:
 
 @pytest.mark.contract("R6", "F2", "F4")
 @pytest.mark.parametrize(("user", "password"), [("quoted", CANARY), ("open", "")])
-@pytest.mark.parametrize("ends", ["success", "killed"])
+@pytest.mark.parametrize("ends", ["success", pytest.param("killed", marks=pytest.mark.slow)])
 def test_a_password_is_in_no_evidence_log_argument_environment_or_file(
     guarded: RunningSandbox, warm: WarmAirflow, tmp_path: Path, user: str, password: str, ends: str
 ) -> None:

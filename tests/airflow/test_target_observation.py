@@ -312,8 +312,8 @@ def replaced(watched: Watched) -> Script:
 
 
 def cut_off(watched: Watched) -> Script:
-    """The child's connection is lost."""
-    watched.native.rule("close", match=watched.scan)
+    """The child's connection is lost, and its statement with it."""
+    watched.native.rule("refuse", match=watched.scan)
     return watched.start()
 
 
