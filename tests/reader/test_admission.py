@@ -60,7 +60,7 @@ def test_a_user_who_cannot_read_the_catalog_is_refused(tmp_path_factory: pytest.
 
 def test_a_server_that_goes_away_is_not_the_manifests_fault(sandbox: RunningSandbox) -> None:
     with TcpProxy(sandbox.tcp_port) as proxy:
-        proxy.rule("close", match=b"system.mutations")
+        proxy.rule("refuse", match=b"system.mutations")
         client = ControlClient(attrs.evolve(sandbox.endpoint, native_port=proxy.port), DirectWire())
         with pytest.raises(DponeError) as raised:
             admit_reader_settings(client)
