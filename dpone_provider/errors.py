@@ -70,13 +70,13 @@ def _catalogue() -> dict[str, CodeInfo]:
             boundary="admission",
         ),
         "DPONE_SERVER_UNREACHABLE": info(
-            meaning="The ClickHouse server does not answer.",
-            remedy="Check that it runs and that host and both ports of the connection are right; then retry.",
+            meaning="The server does not answer.",
+            remedy="Check that it runs and that host and ports of the connection are right; then retry.",
             boundary="admission",
             retryable=True,
         ),
         "DPONE_SERVER_AUTHENTICATION": info(
-            meaning="The ClickHouse server refused user or password.",
+            meaning="The server refused user or password.",
             remedy="Correct login and password of the connection.",
             boundary="admission",
         ),
@@ -157,6 +157,10 @@ def _catalogue() -> dict[str, CodeInfo]:
             meaning="A quality receipt is malformed or was used out of order.",
             remedy="Report this: it must not happen in a well-behaved process.",
         ),
+        "DPONE_QUALITY_POLICY_DRIFT": info(
+            meaning="The quality policy changed while the load ran.",
+            remedy="Do not change the configuration of a running load; then start it again.",
+        ),
         "DPONE_ACCEPTANCE_UNAVAILABLE": info(
             meaning="A required observation could not be made.",
             remedy="See the message: choose other columns, a type that the metric supports, or mode warn_only.",
@@ -166,6 +170,31 @@ def _catalogue() -> dict[str, CodeInfo]:
             remedy="Look at the table; a retry loads again (without durable_quality_replay it cannot know).",
             boundary="post_commit",
             retryable=True,
+        ),
+        # -- append, source state, hooks -------------------------------------------------------------------------
+        "DPONE_APPEND_UNCERTAIN": info(
+            meaning="Rows were sent to the target and nobody can say how many arrived.",
+            remedy="Look at the table before you retry: a retry may add the same rows again.",
+            boundary="post_commit",
+        ),
+        "DPONE_APPEND_COUNT_MISMATCH": info(
+            meaning="The server says that it wrote another number of rows than were sent.",
+            remedy="Look at the table before you retry: a retry may add the same rows again.",
+            boundary="post_commit",
+        ),
+        "DPONE_LOAD_TABLES_UNSUPPORTED": info(
+            meaning="The tables of load steps or of source state are missing or are not exactly as specified.",
+            remedy="Let the platform owner run `dpone provision --load-tables`; the runtime never creates them.",
+            boundary="admission",
+        ),
+        "DPONE_SOURCE_STATE_UNCERTAIN": info(
+            meaning="The mark of the source could not be read, or its advance could not be confirmed.",
+            remedy="Look at dpone_source_state before you retry: a retry may add the same rows again.",
+            boundary="post_commit",
+        ),
+        "DPONE_HOOK_FAILED": info(
+            meaning="A statement of sink.pre_sql or sink.post_sql failed.",
+            remedy="Correct the statement; the message says which one and when it ran.",
         ),
         # -- authority -------------------------------------------------------------------------------------------
         "DPONE_REPLAY_SLOT_BUSY": info(

@@ -19,7 +19,7 @@ def projection(value: Any) -> Any:
         return {
             field.name: projection(getattr(value, field.name))
             for field in attrs.fields(type(value))
-            if _identity(type(value), field) == "semantic"
+            if _counts(value, field)
         }
     if isinstance(value, (tuple, list)):
         return [projection(item) for item in value]
@@ -33,8 +33,13 @@ def admission_digest(spec: LoadSpec) -> str:
     return "sha256:" + digest({"version": 1, "load": projection(spec)})
 
 
+def _counts(value: Any, field: attrs.Attribute[Any]) -> bool:
+    identity = _identity(type(value), field)
+    return identity == "semantic" or (identity == "added" and getattr(value, field.name) != field.default)
+
+
 def _identity(owner: type, field: attrs.Attribute[Any]) -> str:
     try:
         return str(field.metadata[IDENTITY])
     except KeyError:
-        raise TypeError(f"{owner.__name__}.{field.name} is neither semantic() nor neutral()") from None
+        raise TypeError(f"{owner.__name__}.{field.name} is not semantic(), added() or neutral()") from None

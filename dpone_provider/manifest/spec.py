@@ -1,8 +1,8 @@
 """What a manifest means: frozen values that every other room works from.
 
-Every field is declared ``semantic()`` or ``neutral()``; ``manifest.digest`` refuses a field that is neither (I5).
-Semantic fields enter ``admission_digest``; neutral ones (the selector ``durable_quality_replay``, advice) never do
-(M9).
+Every field is declared ``semantic()``, ``added()`` or ``neutral()``; ``manifest.digest`` refuses any other (I5).
+Semantic fields enter ``admission_digest``, added ones unless they are at their default; neutral ones (the selector
+``durable_quality_replay``, advice) never do (M9).
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ def semantic(**kwargs: Any) -> Any:
     return attrs.field(metadata={IDENTITY: "semantic"}, **kwargs)
 
 
+def added(**kwargs: Any) -> Any:
+    """A semantic field that came later: at its default it is left out, so that older digests stay as they are (M8)."""
+    return attrs.field(metadata={IDENTITY: "added"}, **kwargs)
+
+
 def neutral(**kwargs: Any) -> Any:
     """A field that changes how, never what: left out of every digest."""
     return attrs.field(metadata={IDENTITY: "neutral"}, **kwargs)
@@ -32,6 +37,13 @@ class TableRef:
 
     database: str = semantic()
     name: str = semantic()
+
+
+@attrs.frozen(kw_only=True)
+class Cursor:
+    """Read only what is new: rows whose ``column`` is above the mark that the last load left in the source state."""
+
+    column: str = semantic()
 
 
 @attrs.frozen(kw_only=True)
@@ -47,6 +59,7 @@ class FileSource:
     options: tuple[tuple[str, Any], ...] = semantic(default=())
     connection_ref: str | None = semantic(default=None)
     base: str = neutral(default="")
+    cursor: Cursor | None = added(default=None)
     type: Literal["file"] = semantic(default="file")
 
 
@@ -58,6 +71,7 @@ class ClickHouseSource:
     table: TableRef | None = semantic(default=None)
     query: str | None = semantic(default=None)
     options: tuple[tuple[str, Any], ...] = semantic(default=())
+    cursor: Cursor | None = added(default=None)
     type: Literal["clickhouse"] = semantic(default="clickhouse")
 
 
@@ -66,12 +80,12 @@ SourceSpec = FileSource | ClickHouseSource
 
 @attrs.frozen(kw_only=True)
 class Strategy:
-    """How the target changes.
+    """How the target changes: a new generation takes its place (full_refresh), or rows are added to it (append).
 
     ``max_source_bytes``: budget of Arrow bytes read, or None (refused with the selector on).
     """
 
-    mode: Literal["full_refresh"] = semantic(default="full_refresh")
+    mode: Literal["full_refresh", "append"] = semantic(default="full_refresh")
     max_source_bytes: int | None = semantic(default=None)
 
 
@@ -89,7 +103,8 @@ class PhysicalDesign:
 class SinkSpec:
     """The ClickHouse target. ``columns``: explicit ``(name, ClickHouse type)`` pairs; others are derived.
 
-    ``staging_database`` None = the target's. ``cluster`` "" = one server.
+    ``staging_database`` None = the target's. ``cluster`` "" = one server. ``pre_sql``, ``post_sql``: statements that
+    run on the target's server before the source is read, and after everything else succeeded.
     """
 
     connection_ref: str = semantic()
@@ -99,6 +114,8 @@ class SinkSpec:
     columns: tuple[tuple[str, str], ...] = semantic(default=())
     design: PhysicalDesign = semantic(factory=PhysicalDesign)
     keep_previous: bool = semantic(default=False)
+    pre_sql: tuple[str, ...] = added(default=())
+    post_sql: tuple[str, ...] = added(default=())
     durable_quality_replay: bool = neutral(default=False)
     cluster: str = semantic(default="")
     type: Literal["clickhouse"] = semantic(default="clickhouse")

@@ -12,6 +12,7 @@ from dpone_provider.manifest.digest import admission_digest, projection
 from dpone_provider.manifest.spec import (
     IDENTITY,
     ClickHouseSource,
+    Cursor,
     FileSource,
     LoadSpec,
     PhysicalDesign,
@@ -41,6 +42,7 @@ OTHER: dict[type, dict[str, Any]] = {
         "options": (("delimiter", ";"),),
         "connection_ref": "c",
         "base": "/elsewhere",
+        "cursor": Cursor(column="id"),
         "type": "other",
     },
     ClickHouseSource: {
@@ -48,8 +50,10 @@ OTHER: dict[type, dict[str, Any]] = {
         "table": TableRef(database="d", name="u"),
         "query": "SELECT 1",
         "options": (("a", 1),),
+        "cursor": Cursor(column="id"),
         "type": "other",
     },
+    Cursor: {"column": "placed"},
     Strategy: {"mode": "other", "max_source_bytes": 7},
     PhysicalDesign: {
         "engine": "ReplacingMergeTree",
@@ -65,6 +69,8 @@ OTHER: dict[type, dict[str, Any]] = {
         "columns": (("a", "UInt8"),),
         "design": PhysicalDesign(order_by=("a",)),
         "keep_previous": True,
+        "pre_sql": ("OPTIMIZE TABLE t",),
+        "post_sql": ("OPTIMIZE TABLE t",),
         "durable_quality_replay": True,
         "cluster": "c",
         "type": "other",
@@ -86,6 +92,9 @@ def loads(owner: type) -> tuple[LoadSpec, Any]:
     """A load that holds a value of this type, and a function that puts a changed one in its place."""
     if owner is LoadSpec:
         return LOAD, lambda changes: attrs.evolve(LOAD, **changes)
+    if owner is Cursor:
+        load = attrs.evolve(LOAD, source=attrs.evolve(QUERY, cursor=Cursor(column="id")))
+        return load, lambda changes: attrs.evolve(load, source=attrs.evolve(QUERY, cursor=Cursor(**changes)))
     if owner in (FileSource, ClickHouseSource):
         load = attrs.evolve(LOAD, source=FILE if owner is FileSource else QUERY)
         return load, lambda changes: attrs.evolve(load, source=attrs.evolve(load.source, **changes))
@@ -98,17 +107,17 @@ def loads(owner: type) -> tuple[LoadSpec, Any]:
     return LOAD, put
 
 
-def fields(kind: str) -> list[Any]:
+def fields(*kinds: str) -> list[Any]:
     return [
         pytest.param(owner, field.name, id=f"{owner.__name__}.{field.name}")
         for owner in VALUES
         for field in attrs.fields(owner)
-        if field.metadata.get(IDENTITY) == kind
+        if field.metadata.get(IDENTITY) in kinds
     ]
 
 
 @pytest.mark.contract("I4")
-@pytest.mark.parametrize(("owner", "field"), fields("semantic"))
+@pytest.mark.parametrize(("owner", "field"), fields("semantic", "added"))
 def test_every_semantic_field_changes_the_digest(owner: type, field: str) -> None:
     load, put = loads(owner)
     assert admission_digest(put({field: OTHER[owner][field]})) != admission_digest(load)
@@ -128,7 +137,7 @@ def test_every_field_of_every_value_is_classified() -> None:
     assert {owner.__name__ for owner in VALUES} >= {"LoadSpec", "SinkSpec", "FileSource", "ClickHouseSource"}
     for owner in VALUES:
         for field in attrs.fields(owner):
-            assert field.metadata.get(IDENTITY) in ("semantic", "neutral"), f"{owner.__name__}.{field.name}"
+            assert field.metadata.get(IDENTITY) in ("semantic", "added", "neutral"), f"{owner.__name__}.{field.name}"
             assert field.name in OTHER[owner]
 
 
@@ -138,5 +147,5 @@ def test_a_field_that_nobody_classified_fails_the_projection() -> None:
     class Unclassified:
         field: int = 1
 
-    with pytest.raises(TypeError, match="neither"):
+    with pytest.raises(TypeError, match="is not"):
         projection(Unclassified())
