@@ -19,7 +19,7 @@ from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest
 from dpone_provider.quality.gates import Probe, QualityGateFailure
-from dpone_provider.quality.receipt import QualityGateExecution
+from dpone_provider.quality.receipt import QualityGateReceipt
 from dpone_provider.reader.admission import approximate_distinct
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sources.fit import Fit
@@ -55,16 +55,19 @@ class Prover:
                 "DPONE_STAGED_COUNT_MISMATCH",
                 f"{source.rows} rows were sent, the generation holds {counted.row_count}.",
             )
+        room.note("staged", {"rows": counted.row_count})
         order.keep_alive()
-        report = self._gate(source.rows, counted.row_count)
+        receipt = self._gate(source.rows, counted.row_count)
+        room.note("quality_checked", {"gates": len(receipt.report.results)})
         recorder = AcceptanceMetricsRecorder(reading.asked.values())
         for request in recorder.open_requests:
             _record(recorder, request, reading.observer if request.side == "source" else counted)
+            room.note(f"{request.side}_metrics_captured", {})
         return StagedProof(
             rows=source.rows,
             source_probe={"row_count": source.rows, "typed_hash": None},
             target_probe={"row_count": counted.row_count, "typed_hash": None},
-            report=report,
+            report=receipt.report.payload(),
             acceptance=recorder.snapshots(),
             effective_plan=_effective_plan(spec, source.schema, fit),
             desired={
@@ -75,6 +78,7 @@ class Prover:
                 "keeper_path": "",
             },
             target_plan=self._target_plan(state, counted),
+            receipt=receipt,
         )
 
     def _target_plan(self, state: TableState, counted: StagedMetrics) -> dict[str, Any] | None:
@@ -93,9 +97,9 @@ class Prover:
         except StatementFailed as failed:
             raise staging_failed(failed, "The distinct values of the generation could not be estimated") from failed
 
-    def _gate(self, sent: int, staged: int) -> dict[str, Any]:
-        room = self._room
-        execution = QualityGateExecution(policy=room.spec.quality, run_id=room.run_id, load_id=self._order.load_id)
+    def _gate(self, sent: int, staged: int) -> QualityGateReceipt:
+        """Evaluate the gates once and accept the receipt for the payload; the path's end accepts the state (Q5)."""
+        execution = self._room.begin(self._order.load_id)
         receipt = execution.evaluate(
             source=Probe(row_count=sent, typed_hash=None),
             target=Probe(row_count=staged, typed_hash=None),
@@ -106,8 +110,7 @@ class Prover:
             failure.context["quality_gates"] = receipt.report.payload()
             raise failure
         execution.accept_payload(receipt, BOUNDARY)
-        execution.accept_state(receipt)
-        return receipt.report.payload()
+        return receipt
 
 
 def _record(

@@ -12,17 +12,26 @@ from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.metric_request import UNAVAILABLE, MetricRequest, unobserved
+from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.sources.fit import Fit
 from dpone_provider.sources.observe import SourceObserver
 from dpone_provider.sources.open import OpenSource
 from dpone_provider.wire import Wire
+
+Details = Mapping[str, str | int | bool | None]
+
+
+def _unnoted(step: str, details: Details) -> None:
+    return None
 
 
 @attrs.frozen(kw_only=True)
 class StagingRoom:
     """What a staging works with.
 
-    ``live``: the target table as admitted, None when there is none; ``replicas``: the inventory's names.
+    ``live``: the target table as admitted, None when there is none; ``replicas``: the inventory's names. ``begin``
+    gives the execution of this load's gates, by load id: its owner accepts the state at the path's end. ``note``
+    records a load step once it is done (X9).
     """
 
     spec: LoadSpec
@@ -32,8 +41,9 @@ class StagingRoom:
     live: TableState | None
     replicas: tuple[str, ...]
     wire: Wire
-    run_id: str
+    begin: Callable[[str], QualityGateExecution]
     notify: Callable[[str, dict[str, Any]], None]
+    note: Callable[[str, Details], None] = _unnoted
 
 
 @attrs.frozen(kw_only=True)

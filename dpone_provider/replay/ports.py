@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import attrs
 
 from dpone_provider.errors import DponeError
+from dpone_provider.quality.receipt import QualityGateReceipt
 from dpone_provider.replay.target_reader import BUDGET_SECONDS, BoundedTargetAcceptanceReader
 
 
@@ -130,7 +131,8 @@ class StagingOrder:
 class StagedProof:
     """What a proven staging says, as capsule parts (protocol 5): canonical-JSON mappings, counts in rows.
 
-    ``target_plan``: what must be observed of the live generation, None when nothing must.
+    ``target_plan``: what must be observed of the live generation, None when nothing must. ``receipt``: of the gates,
+    accepted for the payload; whoever ends the load accepts it for the state.
     """
 
     rows: int
@@ -141,6 +143,7 @@ class StagedProof:
     effective_plan: Mapping[str, Any]
     desired: Mapping[str, Any]
     target_plan: Mapping[str, Any] | None = None
+    receipt: QualityGateReceipt | None = None
 
 
 class Stager(Protocol):

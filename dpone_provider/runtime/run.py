@@ -10,6 +10,7 @@ from dpone_provider.clickhouse.catalog import TableState
 from dpone_provider.errors import DponeError
 from dpone_provider.load.outcome import Attempt, LoadOutcome, RunIdentity, attempts_of
 from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
 from dpone_provider.replay.cleanup import Cleaner
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.replay.session import QualityReplaySession
@@ -56,6 +57,8 @@ class _LazyStager:
         self._stager: ArrowStager | None = None
         self._admitted = False
         self._live: TableState | None = None
+        self._execution: QualityGateExecution | None = None
+        self._receipt: QualityGateReceipt | None = None
 
     @property
     def rows_read(self) -> int:
@@ -80,11 +83,23 @@ class _LazyStager:
                 live=self._live,
                 replicas=(REPLICA,),
                 wire=made.around.wire,
-                run_id=made.identity.run_id,
+                begin=self._begin,
                 notify=made.around.notify,
             )
         )
-        return self._stager.stage(order)
+        proof = self._stager.stage(order)
+        self._receipt = proof.receipt
+        return proof
+
+    def accept_state(self) -> None:
+        """Use up the receipt of the gates that ran here, at the load's end; nothing when nothing was staged."""
+        if self._execution is not None:
+            self._execution.accept_state(self._receipt)
+
+    def _begin(self, load_id: str) -> QualityGateExecution:
+        made = self._made
+        self._execution = QualityGateExecution(policy=made.spec.quality, run_id=made.identity.run_id, load_id=load_id)
+        return self._execution
 
 
 class _Durable:
@@ -99,6 +114,7 @@ class _Durable:
         made = self._made
         self._session = made.session()
         finished = self._session.run(self._stager)
+        self._stager.accept_state()
         document = finished.document
         counters = self._session.tenure.counters
         return LoadOutcome(
@@ -160,6 +176,7 @@ class _Plain:
             keep_previous=made.spec.sink.keep_previous,
         )
         published = refresh.run(self._stager)
+        self._stager.accept_state()
         rows = published.proof.rows
         attempt = Attempt(number=1, epoch=0, phases=("PUBLISHED",), source_reads=1, rows=rows, publications=1)
         return LoadOutcome(
