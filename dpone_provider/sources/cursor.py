@@ -9,9 +9,10 @@ again. Floats have no exact next value and NULL has no order: both are refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -68,7 +69,7 @@ class CursorMark:
             case _, text:
                 return text
 
-    def _real(self, read: Any, text: str) -> Any:
+    def _real(self, read: Callable[[str], date], text: str) -> date:
         try:
             return read(text)
         except ValueError:
