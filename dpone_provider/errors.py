@@ -48,11 +48,6 @@ def _catalogue() -> dict[str, CodeInfo]:
             remedy="Correct the named field.",
             boundary="authoring",
         ),
-        "DPONE_QUALITY_GATE_NOT_AVAILABLE": info(
-            meaning="Gates of this type are not available in this version.",
-            remedy="Remove the gate or use one of the types that the message names.",
-            boundary="authoring",
-        ),
         "DPONE_USAGE": info(
             meaning="The command line is not understood.",
             remedy="See `dpone --help`.",

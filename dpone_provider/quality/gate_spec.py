@@ -8,29 +8,39 @@ from typing import Any
 import attrs
 
 from dpone_provider.canonical import text_digest
-from dpone_provider.quality.problems import Path, Reader, is_measure, plain
+from dpone_provider.quality.problems import Path, Reader, is_measure, is_text, plain
 
 SEVERITIES = ("error", "warn")
 SIDES = ("source", "target")
 TOLERANCE_MODES = ("absolute", "pct")
 HASH_MODES = ("full", "sample")
 
-# The fields that a type reads beyond id, type and severity. A new entry also needs an evaluation in gates.py.
+# One scalar of the staged table each: asked by the load path, answered by the server, judged in verdicts.py.
+SQL_TYPES = ("not_null", "unique", "accepted_values", "freshness", "custom_sql")
+HASH_TYPE = "typed_hash_reconciliation"
+# The fields that a type reads beyond id, type and severity. A new entry also needs an evaluation in verdicts.py.
 AVAILABLE: dict[str, tuple[str, ...]] = {
     "row_count_reconciliation": ("tolerance",),
     "min_rows": ("side", "threshold"),
+    HASH_TYPE: ("mode",),
+    **dict.fromkeys(SQL_TYPES, ("threshold", "sql")),
 }
-NOT_AVAILABLE = ("typed_hash_reconciliation", "custom_sql", "not_null", "unique", "freshness", "accepted_values")
-GATE_TYPES = (*AVAILABLE, *NOT_AVAILABLE)
+NEEDS_THRESHOLD = ("min_rows", "freshness")  # the others pass at zero
+GATE_TYPES = tuple(AVAILABLE)
 GATE_FIELDS = ("id", "type", "severity", "side", "threshold", "tolerance", "mode", "sql")
 
 CODE = "DPONE_QUALITY_CONFIGURATION"
-CODE_NOT_AVAILABLE = "DPONE_QUALITY_GATE_NOT_AVAILABLE"
+MAX_SQL = 65_536
 
 
 def _measure(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if value is not None and not is_measure(value):
         raise ValueError(f"{field.name} must be a finite number of zero or more")
+
+
+def _sql(_: object, __: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not is_text(value, MAX_SQL):
+        raise ValueError(f"sql must be text of at most {MAX_SQL} characters, without control characters")
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +55,8 @@ class Tolerance:
 class GateSpec:
     """One gate. ``side``, ``threshold``, ``tolerance``, ``mode`` and ``sql`` are None where the type does not use them.
 
-    ``side`` target means the staged rows, before publication. Raises ``ValueError`` for a word outside the vocabulary.
+    ``side`` target means the staged rows, before publication; ``threshold``: rows, seconds of a freshness gate, or the
+    number of a custom one; ``mode``: of a typed hash. Raises ``ValueError`` for a word outside the vocabulary.
     """
 
     id: str = attrs.field(validator=attrs.validators.min_len(1))
@@ -55,7 +66,7 @@ class GateSpec:
     threshold: int | float | None = attrs.field(default=None, converter=plain, validator=_measure)
     tolerance: Tolerance | None = None
     mode: str | None = attrs.field(default=None, validator=attrs.validators.in_((None, *HASH_MODES)))
-    sql: str | None = attrs.field(default=None, repr=False)
+    sql: str | None = attrs.field(default=None, repr=False, validator=_sql)
 
     def snapshot(self, ordinal: int) -> dict[str, Any]:
         """The JSON form that digests are made of (Q2). ``ordinal``: 0-based. SQL stands as its SHA-256 only."""
@@ -87,8 +98,13 @@ def read_gates(raw: object, path: Path, reader: Reader) -> tuple[GateSpec, ...]:
             continue
         gate_id = _gate_id(fields, at, reader, seen)
         gate = _read_gate(fields, at, reader, gate_id)
-        if gate is not None:
-            gates.append(gate)
+        if gate is None:
+            continue
+        if gate.mode is not None and gate.mode != next((other.mode for other in gates if other.mode), gate.mode):
+            message = "Another typed hash has another mode."
+            reader.note((*at, "mode"), message, "Give all typed hashes of a load one mode: each side is hashed once.")
+            continue
+        gates.append(gate)
     return tuple(gates)
 
 
@@ -106,11 +122,7 @@ def _read_gate(fields: Mapping[str, Any], path: Path, reader: Reader, gate_id: s
     before = len(reader.problems)
     gate_type = reader.choice(fields.get("type"), (*path, "type"), GATE_TYPES)
     severity = reader.choice(fields.get("severity", "error"), (*path, "severity"), SEVERITIES)
-    if gate_type in NOT_AVAILABLE:
-        remedy = f"Use one of {', '.join(AVAILABLE)}."
-        message = "Gates of this type are not available in this version."
-        reader.note((*path, "type"), message, remedy, code=CODE_NOT_AVAILABLE)
-    if gate_type not in AVAILABLE:
+    if gate_type is None:
         return None
     values = _type_fields(gate_type, fields, path, reader)
     if gate_id is None or severity is None or len(reader.problems) > before:
@@ -127,9 +139,14 @@ def _type_fields(gate_type: str, fields: Mapping[str, Any], path: Path, reader: 
     if "side" in used:
         values["side"] = reader.choice(fields.get("side", "target"), (*path, "side"), SIDES)
     if "threshold" in used:
-        values["threshold"] = reader.integer(fields.get("threshold"), (*path, "threshold"))
+        default = None if gate_type in NEEDS_THRESHOLD else 0
+        values["threshold"] = reader.integer(fields.get("threshold", default), (*path, "threshold"))
     if "tolerance" in used:
         values["tolerance"] = _read_tolerance(fields, path, reader)
+    if "mode" in used:
+        values["mode"] = reader.choice(fields.get("mode", "full"), (*path, "mode"), HASH_MODES)
+    if "sql" in used:
+        values["sql"] = reader.text(fields.get("sql"), (*path, "sql"), most=MAX_SQL)
     return values
 
 

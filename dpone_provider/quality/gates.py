@@ -1,14 +1,14 @@
 """Running the gates: counted facts of both sides in, one report out (Q1, Q2, Q8, G8).
 
 Pure: the same policy and probes always give the same report, so a stored report can be checked by running again. The
-report's payload is an allow-list: fixed codes of at most 64 characters and whole numbers, never free text, SQL or rows.
+report's payload is an allow-list: fixed codes of at most 64 characters, whole numbers and SHA-256 digests, never free
+text, SQL or rows.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import attrs
@@ -18,50 +18,28 @@ from dpone_provider.errors import Boundary, DponeError
 from dpone_provider.quality.gate_spec import GateSpec
 from dpone_provider.quality.mint import Mint, Unique, invalid
 from dpone_provider.quality.policy import QualityPolicy
+from dpone_provider.quality.verdicts import Facts, Metric, Probe, verdict
+
+__all__ = ["GateResult", "Probe", "QualityGateFailure", "QualityGateReport", "QualityGateRunner", "check_coverage"]
 
 REPORT_KIND = "dpone.data_quality.gates.v1"
 STATUSES = ("passed", "failed", "warned")
-_HASH = re.compile(r"(sha256:)?[0-9a-f]{64}")
+NO_ANSWERS: Mapping[str, int | None] = MappingProxyType({})
 _MINT = Mint()
 
 Status = Literal["passed", "failed", "warned"]
 
 
-def _row_count(_: object, __: object, value: Any) -> None:
-    if value is not None and not (type(value) is int and 0 <= value <= canonical.MAX_INTEGER):
-        raise ValueError("row_count must be a whole number of rows, or None when nobody counted")
-
-
-def _typed_hash(_: object, __: object, value: Any) -> None:
-    if value is not None and not (type(value) is str and _HASH.fullmatch(value)):
-        raise ValueError("typed_hash must be a SHA-256 in lower-case hex, or None when nobody computed it")
-
-
-@attrs.frozen(kw_only=True)
-class Probe:
-    """What is known of one side. ``row_count``: rows, None when nobody counted; ``typed_hash``: SHA-256 hex, or None.
-
-    None makes the gates that need the fact fail; zero rows is a fact. Raises ``ValueError`` for anything else.
-    """
-
-    row_count: int | None = attrs.field(default=None, validator=_row_count)
-    typed_hash: str | None = attrs.field(default=None, validator=_typed_hash)
-
-    def payload(self) -> dict[str, Any]:
-        """The JSON form ``{row_count, typed_hash}`` that a capsule stores."""
-        return {"row_count": self.row_count, "typed_hash": self.typed_hash}
-
-
 @attrs.frozen(kw_only=True)
 class GateResult:
-    """The outcome of one gate. ``metrics``: sorted ``(name, whole number)`` pairs of the gate type's allow-list."""
+    """The outcome of one gate. ``metrics``: sorted ``(name, value)`` pairs of the gate type's allow-list."""
 
     gate_id: str
     type: str
     severity: str
     status: Status
     code: str
-    metrics: tuple[tuple[str, int], ...] = ()
+    metrics: tuple[tuple[str, Metric], ...] = ()
 
     def payload(self) -> dict[str, Any]:
         """The JSON form."""
@@ -126,16 +104,20 @@ class QualityGateFailure(DponeError):
         super().__init__("DPONE_QUALITY_GATES_FAILED", message, boundary=boundary, context={"gates": gates})
 
 
-# An evaluation says whether the gate holds, a code, and the metrics of its allow-list.
-Verdict = tuple[bool, str, Mapping[str, int]]
-
-
 class QualityGateRunner:
     """The one place where gates are evaluated."""
 
-    def evaluate(self, policy: QualityPolicy, source: Probe, target: Probe) -> QualityGateReport:
-        """Evaluate every gate of the policy, in order. ``target``: the staged rows, or the live ones after a commit."""
-        results = tuple(_result(gate, source, target) for gate in policy.gates)
+    def evaluate(
+        self, policy: QualityPolicy, source: Probe, target: Probe, answers: Mapping[str, int | None] = NO_ANSWERS
+    ) -> QualityGateReport:
+        """Evaluate every gate of the policy, in order.
+
+        ``target``: the staged rows, or the live ones after a commit; ``answers``: gate id → the scalar of an SQL gate.
+        An answer that is missing or no count is unavailable: its gate cannot pass.
+        """
+        results = tuple(
+            _result(gate, Facts(source=source, target=target, answer=answers.get(gate.id))) for gate in policy.gates
+        )
         return QualityGateReport(results=results, policy_fingerprint=policy.policy_fingerprint, permit=_MINT.permit())
 
 
@@ -155,9 +137,8 @@ def check_coverage(policy: QualityPolicy, report: QualityGateReport) -> None:
         raise DponeError("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "The gate report is of another policy or coverage.")
 
 
-def _result(gate: GateSpec, source: Probe, target: Probe) -> GateResult:
-    evaluation = EVALUATIONS.get(gate.type, _not_available)
-    holds, code, metrics = evaluation(gate, source, target)
+def _result(gate: GateSpec, facts: Facts) -> GateResult:
+    holds, code, metrics = verdict(gate, facts)
     status: Status = "passed" if holds else "failed" if gate.severity == "error" else "warned"
     return GateResult(
         gate_id=gate.id,
@@ -167,51 +148,3 @@ def _result(gate: GateSpec, source: Probe, target: Probe) -> GateResult:
         code=code,
         metrics=tuple(sorted(metrics.items())),
     )
-
-
-def _not_available(gate: GateSpec, source: Probe, target: Probe) -> Verdict:
-    return False, "gate_type_not_available", {}
-
-
-def _row_count_reconciliation(gate: GateSpec, source: Probe, target: Probe) -> Verdict:
-    if source.row_count is None:
-        return False, "source_row_count_unavailable", {}
-    if target.row_count is None:
-        return False, "target_row_count_unavailable", {}
-    difference = abs(source.row_count - target.row_count)
-    allowed = _allowed_rows(gate, source.row_count)
-    metrics = {
-        "source_rows": source.row_count,
-        "target_rows": target.row_count,
-        "difference_rows": difference,
-        "allowed_rows": allowed,
-    }
-    holds = difference <= allowed
-    return holds, "rows_reconciled" if holds else "rows_outside_tolerance", metrics
-
-
-def _allowed_rows(gate: GateSpec, source_rows: int) -> int:
-    """The tolerance in whole rows, exact: an authored ``0.1`` is one tenth, not its nearest binary float."""
-    if gate.tolerance is None:
-        return 0
-    value = Fraction(str(gate.tolerance.value))
-    exact = value if gate.tolerance.mode == "absolute" else value * source_rows / 100
-    return min(int(exact), canonical.MAX_INTEGER)
-
-
-def _min_rows(gate: GateSpec, source: Probe, target: Probe) -> Verdict:
-    side = gate.side or "target"
-    rows = (source if side == "source" else target).row_count
-    if rows is None:
-        return False, f"{side}_row_count_unavailable", {}
-    if type(gate.threshold) is not int:
-        return False, "threshold_missing", {}
-    holds = rows >= gate.threshold
-    metrics = {"rows": rows, "threshold_rows": gate.threshold}
-    return holds, "rows_reach_threshold" if holds else "rows_below_threshold", metrics
-
-
-EVALUATIONS: dict[str, Callable[[GateSpec, Probe, Probe], Verdict]] = {
-    "row_count_reconciliation": _row_count_reconciliation,
-    "min_rows": _min_rows,
-}

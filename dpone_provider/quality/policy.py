@@ -18,7 +18,7 @@ from dpone_provider.quality.acceptance_policy import (
     read_acceptance,
 )
 from dpone_provider.quality.gate_spec import CODE as GATES_CODE
-from dpone_provider.quality.gate_spec import GateSpec, Tolerance, read_gates
+from dpone_provider.quality.gate_spec import HASH_TYPE, GateSpec, Tolerance, read_gates
 from dpone_provider.quality.problems import FieldProblem, Path, Reader
 
 __all__ = [
@@ -38,19 +38,21 @@ def _as_tuple(gates: Iterable[GateSpec]) -> tuple[GateSpec, ...]:
     return tuple(gates)
 
 
-def _unique_ids(_: object, __: attrs.Attribute[Any], gates: tuple[GateSpec, ...]) -> None:
+def _together(_: object, __: attrs.Attribute[Any], gates: tuple[GateSpec, ...]) -> None:
     if len({gate.id for gate in gates}) != len(gates):
         raise ValueError("gate ids must be unique")
+    if len({gate.mode for gate in gates if gate.type == HASH_TYPE}) > 1:
+        raise ValueError("typed hashes must have one mode")
 
 
 @attrs.frozen(kw_only=True)
 class QualityPolicy:
     """Everything that quality demands of a load, normalized and immutable. ``acceptance`` None = not configured.
 
-    Raises ``ValueError`` for two gates with one id.
+    Raises ``ValueError`` for two gates with one id, and for typed hashes of two modes.
     """
 
-    gates: tuple[GateSpec, ...] = attrs.field(default=(), converter=_as_tuple, validator=_unique_ids)
+    gates: tuple[GateSpec, ...] = attrs.field(default=(), converter=_as_tuple, validator=_together)
     acceptance: AcceptanceMetricPolicy | None = None
 
     def snapshot(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ never raise for bad input: they note a problem and hand back ``None``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard, TypeVar
 
@@ -14,6 +15,8 @@ import attrs
 from dpone_provider.canonical import MAX_INTEGER
 
 Path = tuple[str | int, ...]
+# Controls but newline and tab, and halves of characters, which no encoding can carry.
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 Number = TypeVar("Number", int | float, int | float | None)
 
 
@@ -42,9 +45,9 @@ class Reader:
     code: str
     problems: list[FieldProblem] = attrs.field(factory=list)
 
-    def note(self, path: Path, message: str, remedy: str, *, code: str = "") -> None:
+    def note(self, path: Path, message: str, remedy: str) -> None:
         """Add a problem."""
-        self.problems.append(FieldProblem(path=path, code=code or self.code, message=message, remedy=remedy))
+        self.problems.append(FieldProblem(path=path, code=self.code, message=message, remedy=remedy))
 
     def mapping(self, raw: object, path: Path, fields: Iterable[str]) -> Mapping[str, Any] | None:
         """A mapping with no other keys than ``fields``; unknown keys are noted and the known ones still read."""
@@ -79,6 +82,14 @@ class Reader:
         self.note(path, "This must be a name of 1 to 128 printable characters.", "Write a short name.")
         return None
 
+    def text(self, raw: object, path: Path, *, most: int) -> str | None:
+        """Text of at most ``most`` characters, not blank, without control characters but newline and tab."""
+        if is_text(raw, most):
+            return raw
+        message = f"This must be text of at most {most} characters, without control characters."
+        self.note(path, message, "Write one expression or statement, as the type of gate asks.")
+        return None
+
     def number(self, raw: object, path: Path) -> int | float | None:
         """A finite number, zero or more, at most 2**64-1."""
         if is_measure(raw):
@@ -92,6 +103,11 @@ class Reader:
             return raw
         self.note(path, "This must be a whole number of zero or more.", "Write a number such as 1000.")
         return None
+
+
+def is_text(value: object, most: int) -> TypeGuard[str]:
+    """Is it text of at most ``most`` characters, not blank, without control characters but newline and tab?"""
+    return type(value) is str and len(value) <= most and bool(value.strip()) and not _NOT_TEXT.search(value)
 
 
 def is_measure(value: object) -> TypeGuard[int | float]:

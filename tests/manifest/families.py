@@ -22,6 +22,14 @@ GATES = [
     {"id": "rows", "type": "row_count_reconciliation", "severity": "error", "tolerance": {"mode": "pct", "value": 0.5}},
     {"id": "some", "type": "min_rows", "severity": "warn", "side": "source", "threshold": 3},
 ]
+JUDGED = [
+    {"id": "same", "type": "typed_hash_reconciliation", "severity": "error", "mode": "sample"},
+    {"id": "keys", "type": "unique", "severity": "error", "threshold": 0, "sql": "(id, at)"},
+    {"id": "paid", "type": "not_null", "severity": "warn", "threshold": 10, "sql": "paid_at"},
+    {"id": "known", "type": "accepted_values", "severity": "error", "threshold": 0, "sql": "s IN ('a',\n\t'b')"},
+    {"id": "new", "type": "freshness", "severity": "error", "threshold": 3600, "sql": "at"},
+    {"id": "own", "type": "custom_sql", "severity": "error", "threshold": 0, "sql": "SELECT count() FROM {table}"},
+]
 ACCEPTANCE = {
     "enabled": True,
     "mode": "required",
@@ -66,6 +74,8 @@ CASES: dict[str, dict[str, Any]] = {
     "designed": case(options={**design(**CLICKHOUSE), "keep_previous": True}),
     "staged": case(staging={"schema": "staging"}, options=design(order_by=["id"])),
     "gated": case(quality={"gates": GATES}),
+    "hashed": case(quality={"gates": JUDGED[:1]}),
+    "judged": case(strategy={"mode": "full_refresh"}, quality={"gates": JUDGED}),  # no gate of SQL with the selector
     "accepted": case(quality={"gates": GATES[:1], "acceptance": ACCEPTANCE}),
     "warned": case(quality={"acceptance": {**ACCEPTANCE, "mode": "warn_only", "checks": {"distinct_counts": True}}}),
     "disabled": case(quality={"gates": GATES[1:], "acceptance": {**ACCEPTANCE, "enabled": False}}),

@@ -136,14 +136,115 @@ def test_a_tolerance_is_a_finite_number_of_zero_or_more(value: object) -> None:
     assert reported(raw) == [(path, "DPONE_QUALITY_CONFIGURATION")]
 
 
+SQL_GATES = [
+    pytest.param({"id": "g", "type": kind, "sql": "a", **needed}, id=kind)
+    for kind, needed in (
+        ("not_null", {}),
+        ("unique", {}),
+        ("accepted_values", {}),
+        ("freshness", {"threshold": 60}),
+        ("custom_sql", {}),
+    )
+]
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("gate", SQL_GATES)
+def test_a_gate_of_sql_keeps_its_text_and_threshold(gate: dict[str, Any]) -> None:
+    policy, problems = parse_quality({"gates": [{**gate, "sql": "a\n\t> 1", "threshold": 7}]})
+    assert problems == []
+    assert policy.gates == (GateSpec(id="g", type=gate["type"], sql="a\n\t> 1", threshold=7),)
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("kind", ["not_null", "unique", "accepted_values", "custom_sql"])
+def test_a_gate_of_sql_passes_at_zero_unless_it_says_otherwise(kind: str) -> None:
+    policy, problems = parse_quality({"gates": [{"id": "g", "type": kind, "sql": "a"}]})
+    assert problems == []
+    assert policy.gates[0].threshold == 0
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("gate", SQL_GATES)
+@pytest.mark.parametrize(
+    "sql",
+    [None, "", " \n\t", 7, True, ["a"], b"a", "a\x00", "a\r", "a\x1f", "a\x7f", "a\x85", "a\ud800", "x" * 65_537],
+    ids=lambda value: repr(value)[:12],
+)
+def test_sql_is_bounded_text_without_control_characters(gate: dict[str, Any], sql: Any) -> None:
+    raw = {"gates": [{**gate, "sql": sql}]}
+    assert reported(raw) == [("quality.gates[0].sql", "DPONE_QUALITY_CONFIGURATION")]
+    del raw["gates"][0]["sql"]
+    assert reported(raw) == [("quality.gates[0].sql", "DPONE_QUALITY_CONFIGURATION")]
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("sql", [" ", "a\x00", "x" * 65_537, 7], ids=lambda value: repr(value)[:12])
+def test_a_gate_made_in_python_refuses_the_same_sql_without_telling_it(sql: Any) -> None:
+    with pytest.raises(ValueError, match="sql must be text") as refused:
+        GateSpec(id="g", type="not_null", sql=sql)
+    assert "xx" not in str(refused.value)
+
+
+@pytest.mark.contract("Q1")
+def test_the_longest_sql_and_every_other_script_are_taken() -> None:
+    raw = {"gates": [{"id": "g", "type": "not_null", "sql": "ÄÖ💶\u00a0" + "x" * 65_532}]}
+    assert reported(raw) == []
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("gate", SQL_GATES)
+@pytest.mark.parametrize("threshold", [-1, 0.5, True, "1", None, 2**64], ids=repr)
+def test_a_threshold_of_a_scalar_is_a_whole_number(gate: dict[str, Any], threshold: Any) -> None:
+    raw = {"gates": [{**gate, "threshold": threshold}]}
+    assert reported(raw) == [("quality.gates[0].threshold", "DPONE_QUALITY_CONFIGURATION")]
+
+
+@pytest.mark.contract("Q1")
+def test_freshness_must_say_how_old_is_too_old() -> None:
+    raw = {"gates": [{"id": "g", "type": "freshness", "sql": "at"}]}
+    assert reported(raw) == [("quality.gates[0].threshold", "DPONE_QUALITY_CONFIGURATION")]
+
+
 @pytest.mark.contract("Q1")
 @pytest.mark.parametrize(
-    "gate_type", ["typed_hash_reconciliation", "custom_sql", "not_null", "unique", "freshness", "accepted_values"]
+    ("gate", "field"),
+    [
+        *((gate.values[0], field) for gate in SQL_GATES for field in ("side", "tolerance", "mode")),
+        *(
+            ({"id": "g", "type": "typed_hash_reconciliation"}, field)
+            for field in ("side", "threshold", "tolerance", "sql")
+        ),
+    ],
 )
-def test_a_known_gate_type_without_an_evaluation_has_a_code_of_its_own(gate_type: str) -> None:
-    raw = {"gates": [{"id": "g", "type": gate_type, "sql": "SELECT secret"}]}
-    assert reported(raw) == [("quality.gates[0].type", "DPONE_QUALITY_GATE_NOT_AVAILABLE")]
-    assert "secret" not in repr(parse_quality(raw))
+def test_a_field_that_the_type_does_not_use_is_refused(gate: dict[str, Any], field: str) -> None:
+    raw = {"gates": [{**gate, field: "full"}]}
+    assert reported(raw) == [(f"quality.gates[0].{field}", "DPONE_QUALITY_CONFIGURATION")]
+
+
+@pytest.mark.contract("Q1")
+def test_a_typed_hash_is_over_all_rows_unless_it_says_sample() -> None:
+    kind = "typed_hash_reconciliation"
+    policy, problems = parse_quality({"gates": [{"id": "a", "type": kind}, {"id": "b", "type": kind, "mode": "full"}]})
+    assert problems == []
+    assert [gate.mode for gate in policy.gates] == ["full", "full"]
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("mode", ["FULL", "", None, True, 1, ["full"]], ids=repr)
+def test_a_typed_hash_knows_two_modes(mode: Any) -> None:
+    raw = {"gates": [{"id": "a", "type": "typed_hash_reconciliation", "mode": mode}]}
+    assert reported(raw) == [("quality.gates[0].mode", "DPONE_QUALITY_CONFIGURATION")]
+
+
+@pytest.mark.contract("Q1")
+def test_typed_hashes_of_one_policy_have_one_mode() -> None:
+    kind = "typed_hash_reconciliation"
+    gates = [{"id": "a", "type": kind, "mode": "sample"}, GATE, {"id": "b", "type": kind}]
+    assert reported({"gates": gates}) == [("quality.gates[2].mode", "DPONE_QUALITY_CONFIGURATION")]
+    values = (GateSpec(id="a", type=kind, mode="sample"), GateSpec(id="b", type=kind, mode="full"))
+    with pytest.raises(ValueError, match="one mode"):
+        QualityPolicy(gates=values)
 
 
 @pytest.mark.contract("Q1", "X1")

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dpone_provider.canonical import MAX_INTEGER
 from dpone_provider.manifest.grammar.declare import key, model
 from dpone_provider.quality.acceptance_policy import ACCEPTANCE_MODES, COLUMN_WORDS
-from dpone_provider.quality.gate_spec import AVAILABLE, SEVERITIES, SIDES, TOLERANCE_MODES
+from dpone_provider.quality.gate_spec import (
+    AVAILABLE,
+    HASH_MODES,
+    MAX_SQL,
+    NEEDS_THRESHOLD,
+    SEVERITIES,
+    SIDES,
+    SQL_TYPES,
+    TOLERANCE_MODES,
+)
 
 _NAME = r"[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?"
 _COLUMN = r"[\s\S]*\S[\s\S]*"
+_SQL = r"(?=[\s\S]*\S)[^\x00-\x08\x0b-\x1f\x7f-\x9f]*"
 
 
 def _users(field: str) -> tuple[str, ...]:
@@ -47,17 +57,33 @@ class Gate:
         only=_users("side"),
     )
     threshold: int = key(
-        "The smallest number of rows that passes.",
+        "min_rows: the smallest number of rows that passes; else the largest number that passes: default 0.",
         example=1000,
         least=0,
         most=MAX_INTEGER,
         only=_users("threshold"),
-        required=True,
+        required=NEEDS_THRESHOLD,
     )
     tolerance: Tolerance = key(
         "How far the rows of source and staging may be apart: default not at all.",
         example={"mode": "pct", "value": 0.1},
         only=_users("tolerance"),
+    )
+    mode: str = key(
+        "Which rows are hashed: full, or a sample by key; one mode for all typed hashes of a load.",
+        example="sample",
+        default="full",
+        choices=HASH_MODES,
+        only=_users("mode"),
+    )
+    sql: str = key(
+        "What the server computes on the staged rows: an expression; of custom_sql one SELECT with {table} for them.",
+        example="order_id",
+        pattern=_SQL,
+        most=MAX_SQL,
+        text=False,
+        only=SQL_TYPES,
+        required=SQL_TYPES,
     )
 
 
