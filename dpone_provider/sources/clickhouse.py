@@ -23,8 +23,10 @@ from dpone_provider.clickhouse.http import Pool, close_pool, code_of, open_clien
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import ClickHouseSource
 from dpone_provider.quality.metric_request import query_dataset
+from dpone_provider.sources.cursor import CursorMark
 from dpone_provider.sources.honest import Honest
 from dpone_provider.sources.options import checked_options
+from dpone_provider.sources.pushdown import SOURCE, condition
 from dpone_provider.sources.tail import END_OF_STREAM, TailedStream
 from dpone_provider.wire import StatementFailed
 
@@ -51,14 +53,17 @@ class QueryStream:
     schema: pa.Schema
     total_rows: int | None = None
 
-    def __init__(self, spec: ClickHouseSource, endpoint: Endpoint) -> None:
+    def __init__(self, spec: ClickHouseSource, endpoint: Endpoint, after: CursorMark | None = None) -> None:
         checked_options("clickhouse", spec.options)
         if spec.table is not None:
             self.dataset = f"{spec.table.database}.{spec.table.name}"
-            self._query = f"SELECT * FROM {quote.table(spec.table.database, spec.table.name)}"
+            self._from = quote.table(spec.table.database, spec.table.name)
+            self._query = f"SELECT * FROM {self._from}"
         else:
             self.dataset = query_dataset(spec.query or "")
             self._query = spec.query or ""
+            self._from = f"({self._query}\n)"
+        self._after = after
         self._endpoint = endpoint
         self._pool: Pool | None = None
         self._response: Any = None
@@ -74,7 +79,9 @@ class QueryStream:
         self._pool = open_pool(self._endpoint, Pool)
         client = self._client(self._pool)
         described = self._described(client)
-        self._response = self._asked(client, self._query, "ArrowStream")
+        above = condition(self._after, described) if self._after is not None else ""
+        query = f"SELECT * FROM {self._from} AS {SOURCE} WHERE {above}" if above else self._query
+        self._response = self._asked(client, query, "ArrowStream")
         self._tailed = TailedStream(self._response)
         try:
             self._reader = pa.ipc.open_stream(self._tailed)

@@ -9,19 +9,31 @@ again. Floats have no exact next value and NULL has no order: both are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import date, datetime
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
 import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from dpone_provider.clickhouse.types import ChType, parse_type
 from dpone_provider.errors import DponeError
+from dpone_provider.sources.values.convert import rule_of
+from dpone_provider.sources.values.rule import Convert, Misfit, NoFit, caster, is_text
 
 Family = Literal["number", "date", "datetime", "text"]
 MAX_MARK: Final = 1024
 """Most UTF-8 bytes of a mark."""
 
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_TEXTS: Final = frozenset({"String", "FixedString"})
+_COLUMN: Final = "Correct source.cursor.column; it needs to be among the columns that are read."
+_NULLS: Final = "Leave those rows out in the source, or choose a column that always has a value."
+_TYPES: Final = "Choose an integer, decimal, date, timestamp or text column."
+_RETYPED: Final = "Undo the change, or let the platform owner remove the mark: then everything is read again."
 _SHAPES: Final[dict[Family, re.Pattern[str]]] = {
     "number": re.compile(r"-?[0-9]{1,80}(\.[0-9]{1,80})?"),
     "date": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
@@ -75,3 +87,154 @@ class CursorMark:
         except ValueError:
             problem = f"The mark of column {self.column} is no moment of the calendar."
             raise DponeError("DPONE_SOURCE_STATE_UNCERTAIN", problem) from None
+
+
+def refused(column: str, problem: str, remedy: str = "", code: str = "DPONE_SOURCE_INVALID") -> DponeError:
+    """The error of a cursor column. ``problem`` goes on after its name."""
+    return DponeError(code, f"Cursor column {column} {problem}.", remedy=remedy, context={"column": column})
+
+
+def unordered(column: str) -> DponeError:
+    """The error of a cursor column whose type cannot be one."""
+    return refused(column, "is of a type without an exact order", _TYPES)
+
+
+class CursorReader:
+    """Drops the rows that are not above the mark, and remembers the highest value that it let through.
+
+    ``declared``: ClickHouse types by column, for files: text that is declared to be more than text is compared as that.
+    Raises ``DponeError`` DPONE_SOURCE_COLUMN_UNKNOWN or DPONE_SOURCE_INVALID, which name the column, and
+    DPONE_SOURCE_STATE_UNCERTAIN when the mark is no value of the column.
+    """
+
+    def __init__(self, after: CursorMark, schema: pa.Schema, declared: Mapping[str, str]) -> None:
+        self._column, self._value = after.column, after.value
+        self._index = schema.get_field_index(after.column)
+        if self._index < 0:
+            raise refused(after.column, "is not exactly once in the source", _COLUMN, "DPONE_SOURCE_COLUMN_UNKNOWN")
+        self._comparable, kind = _plan(after.column, schema.field(self._index), declared.get(after.column))
+        self._mark = mark_scalar(after, kind)
+        self._top = self._mark
+        self._rows = 0
+
+    @property
+    def value(self) -> str | None:
+        """The highest value so far, as a mark; the one to read after until something was let through."""
+        return self._value
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows above the mark. Raises ``DponeError`` for a NULL, or a value that no mark can hold."""
+        column = batch.column(self._index)
+        if column.null_count:
+            raise refused(self._column, "holds NULL, which has no place in its order", _NULLS)
+        values = self._converted(column)
+        self._rows += batch.num_rows
+        ends = pc.min_max(values)
+        if self._mark is not None and not _above(ends["min"], self._mark):
+            batch = batch.filter(pc.greater(values, self._mark))
+        if batch.num_rows and (self._top is None or _above(ends["max"], self._top)):
+            self._top, self._value = ends["max"], _written(self._column, ends["max"])
+        return batch
+
+    def _converted(self, column: pa.Array) -> pa.Array:
+        try:
+            return self._comparable(column)
+        except Misfit as misfit:
+            problem = f"has {misfit.problem} in row {self._rows + misfit.index + 1}"
+            raise refused(self._column, problem, code="DPONE_SOURCE_VALUE_REFUSED") from None
+
+
+def mark_scalar(after: CursorMark, kind: pa.DataType) -> pa.Scalar | None:
+    """The mark as a value of an Arrow type that ``_plan`` chose; None to read everything.
+
+    Raises ``DponeError`` DPONE_SOURCE_STATE_UNCERTAIN when it is not exactly one.
+    """
+    match after.parts:
+        case None:
+            return None
+        case "number", text if pa.types.is_integer(kind):
+            made = _attempt(lambda: pa.scalar(int(text), kind))
+        case "number", text if pa.types.is_decimal(kind):
+            made = _attempt(lambda: pa.scalar(Decimal(text), kind))
+        case "date", text if pa.types.is_date32(kind):
+            made = _attempt(lambda: pa.scalar(date.fromisoformat(text), kind))
+        case "datetime", text if pa.types.is_timestamp(kind):
+            made = _attempt(lambda: pa.scalar(_ticks(text, _DIGITS[kind.unit]), pa.int64()).cast(kind))
+        case "text", text if pa.types.is_large_string(kind):
+            made = pa.scalar(text, kind)
+        case _:
+            made = None
+    if made is None:
+        problem = "changed its type: the mark that the last load left is no value of it"
+        raise refused(after.column, problem, _RETYPED, "DPONE_SOURCE_STATE_UNCERTAIN")
+    return made
+
+
+def _attempt(make: Callable[[], pa.Scalar]) -> pa.Scalar | None:
+    try:
+        return make()
+    except (pa.ArrowException, ValueError, OverflowError):
+        return None
+
+
+def _ticks(text: str, digits: int) -> int:
+    """A datetime mark as the number of ticks since 1970 of a unit with so many digits."""
+    whole, _, rest = text.partition(".")
+    if rest[digits:].strip("0"):
+        raise ValueError
+    seconds = (datetime.fromisoformat(whole) - datetime(1970, 1, 1)) // timedelta(seconds=1)
+    return int(seconds * 10**digits + int(rest[:digits].ljust(digits, "0") or "0"))
+
+
+def _plan(name: str, field: pa.Field, declared: str | None) -> tuple[Convert, pa.DataType]:
+    """How the column becomes what is compared, and the Arrow type of that."""
+    kind = field.type
+    if pa.types.is_null(kind):  # no value at all; what is not empty is refused as NULL
+        return (lambda array: array), kind
+    if pa.types.is_dictionary(kind):
+        inner, found = _plan(name, pa.field(name, kind.value_type), declared)
+        return (lambda array: inner(array.dictionary_decode())), found
+    if is_text(kind) and declared is not None and parse_type(declared).base.name not in _TEXTS:
+        return _parsed(name, kind, parse_type(declared))
+    if is_text(kind):
+        return (lambda array: array.cast(pa.large_string())), pa.large_string()
+    if pa.types.is_date64(kind):
+        return caster(pa.date32(), "a date with a time of day"), pa.date32()
+    plain = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_date32(kind)
+    if plain or pa.types.is_timestamp(kind):
+        return (lambda array: array), kind
+    raise unordered(name)
+
+
+def _parsed(name: str, kind: pa.DataType, declared: ChType) -> tuple[Convert, pa.DataType]:
+    """Text as what it is declared to be."""
+    try:
+        rule = rule_of(kind, declared)
+    except NoFit as problem:
+        raise refused(name, f"cannot be compared: {problem.problem}") from None
+    inner, found = _plan(name, pa.field(name, rule.wire), None)
+    convert = rule.convert
+    return (inner if convert is None else lambda array: inner(convert(array))), found
+
+
+def _above(value: pa.Scalar, mark: pa.Scalar) -> bool:
+    return pc.greater(value, mark).as_py() is True
+
+
+def _written(column: str, top: pa.Scalar) -> str:
+    """The mark of a value."""
+    kind = top.type
+    try:
+        if pa.types.is_timestamp(kind):
+            text = f"datetime:{np.datetime64(top.value, kind.unit)}"
+        elif pa.types.is_date32(kind):
+            text = f"date:{top.as_py().isoformat()}"
+        elif pa.types.is_large_string(kind):
+            text = f"text:{top.as_py()}"
+        else:
+            text = f"number:{top.as_py():f}" if pa.types.is_decimal(kind) else f"number:{top.as_py()}"
+        mark_scalar(CursorMark(column=column, value=text), kind)  # what cannot be read back is not written
+    except (ValueError, OverflowError, DponeError):
+        problem = f"holds a value that no mark can keep: over {MAX_MARK} bytes, not UTF-8, or out of the calendar"
+        raise refused(column, problem, code="DPONE_SOURCE_VALUE_REFUSED") from None
+    return text

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import FileSource, SourceSpec
+from dpone_provider.sources.cursor import CursorMark, CursorReader
 from dpone_provider.sources.stream import BatchStream
 from dpone_provider.unwinding import on_failure
 from dpone_provider.wire import Effect, Wire
@@ -23,12 +24,14 @@ class OpenSource:
     """An open source; a context manager.
 
     ``rows``, ``bytes``: handed out so far, in rows and in Arrow bytes. ``total_rows``: all rows where that is known
-    before reading (Parquet), else None; for progress only. ``dataset``: a name without secrets.
+    before reading (Parquet), else None; for progress only. ``dataset``: a name without secrets. With a cursor, only
+    rows above its mark are handed out.
     """
 
-    def __init__(self, stream: BatchStream, wire: Wire) -> None:
+    def __init__(self, stream: BatchStream, wire: Wire, cursor: CursorReader | None = None) -> None:
         self._stream = stream
         self._wire = wire
+        self._cursor = cursor
         self._state = "open"
         self.rows = 0
         self.bytes = 0
@@ -51,7 +54,15 @@ class OpenSource:
 
     @property
     def total_rows(self) -> int | None:
-        return self._stream.total_rows
+        return self._stream.total_rows if self._cursor is None or self._cursor.value is None else None
+
+    @property
+    def mark(self) -> str | None:
+        """The highest cursor value that was handed out; the mark that was read after when there was no row above it.
+
+        None without a cursor, and when neither exists.
+        """
+        return self._cursor.value if self._cursor is not None else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The batches, once.
@@ -79,31 +90,44 @@ class OpenSource:
                     if not stream.more:
                         break
                     send(_OPEN, stream.advance)
-                elif batch.num_rows:
+                elif (batch := self._above(batch)).num_rows:
                     self.rows += batch.num_rows
                     self.bytes += batch.nbytes
                     yield batch
         finally:
             self.close()
 
+    def _above(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._cursor.take(batch) if self._cursor is not None and batch.num_rows else batch
+
 
 def open_source(
-    spec: SourceSpec, endpoint: Endpoint | None, *, wire: Wire, columns: tuple[tuple[str, str], ...] = ()
+    spec: SourceSpec,
+    endpoint: Endpoint | None,
+    *,
+    wire: Wire,
+    columns: tuple[tuple[str, str], ...] = (),
+    after: CursorMark | None = None,
 ) -> OpenSource:
     """Open a source for one reading.
 
     ``endpoint``: the server of a ClickHouse source, None for files. ``columns``: the ``(name, ClickHouse type)`` pairs
-    that the manifest declares; text formats are read as these types. Raises ``DponeError`` DPONE_SOURCE_NOT_FOUND,
-    DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED (first block of text), DPONE_SERVER_UNREACHABLE,
-    DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED.
+    that the manifest declares; text formats are read as these types. ``after``: read only the rows above this mark, and
+    keep the new one. Raises ``DponeError`` DPONE_SOURCE_NOT_FOUND, DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED
+    (first block of text), DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED, and what
+    ``CursorReader`` raises.
     """
-    stream = _stream(spec, endpoint, columns)
+    stream = _stream(spec, endpoint, columns, after)
+    declared = dict(columns) if isinstance(spec, FileSource) else {}
     with on_failure(stream.close):
         wire.send(_OPEN, stream.advance)
-    return OpenSource(stream, wire)
+        cursor = CursorReader(after, stream.schema, declared) if after is not None else None
+    return OpenSource(stream, wire, cursor)
 
 
-def _stream(spec: SourceSpec, endpoint: Endpoint | None, columns: tuple[tuple[str, str], ...]) -> BatchStream:
+def _stream(
+    spec: SourceSpec, endpoint: Endpoint | None, columns: tuple[tuple[str, str], ...], after: CursorMark | None
+) -> BatchStream:
     if isinstance(spec, FileSource):
         from dpone_provider.sources.file import FileStream
 
@@ -112,4 +136,4 @@ def _stream(spec: SourceSpec, endpoint: Endpoint | None, columns: tuple[tuple[st
         raise DponeError("DPONE_CONNECTION_INVALID", "A ClickHouse source needs a ClickHouse connection.")
     from dpone_provider.sources.clickhouse import QueryStream
 
-    return QueryStream(spec, endpoint)
+    return QueryStream(spec, endpoint, after)
