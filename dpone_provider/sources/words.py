@@ -1,0 +1,230 @@
+"""One 64 bit word for every value of an Arrow array, the same that ClickHouse makes of the stored value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from dpone_provider.clickhouse.typed_hash import NAN, NoWord, Salt
+from dpone_provider.clickhouse.types import ChType
+from dpone_provider.sources import buffers
+from dpone_provider.sources.values.rule import is_bytes, is_text
+from dpone_provider.sources.xxhash import Words, xxhash64
+
+Cells = Callable[[pa.Array], Words]
+"""Makes one cell of every value, in an array of its own."""
+
+_UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_WIDE = {"Int128": 2, "UInt128": 2, "Int256": 4, "UInt256": 4, "IPv6": 2}
+_WHOLE = frozenset({*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Enum8", "Enum16", "IPv4"})
+
+
+def mix(words: Words, salt: int = 0) -> Words:
+    """ClickHouse's ``intHash64`` of ``words XOR salt``, in place."""
+    words ^= np.uint64(0x4CF2D2BAAE6DA887 ^ salt)
+    words ^= words >> np.uint64(33)
+    words *= np.uint64(0xFF51AFD7ED558CCD)
+    words ^= words >> np.uint64(33)
+    words *= np.uint64(0xC4CEB9FE1A85EC53)
+    words ^= words >> np.uint64(33)
+    return words
+
+
+def cells_of(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells:
+    """How values on the wire become cells of a column. Raises ``NoWord`` for types that do not belong together."""
+    if isinstance(wire, pa.BaseExtensionType):
+        inner = cells_of(wire.storage_type, kind, salt)
+        return lambda array: inner(array.storage)
+    if pa.types.is_dictionary(wire):
+        return _coded(cells_of(wire.value_type, kind, salt), salt)
+    if pa.types.is_null(wire):
+        return lambda array: np.full(len(array), salt.null, np.uint64)
+    words, value, null = _words(wire, kind.base, salt), salt.value, np.uint64(salt.null)
+
+    def cells(array: pa.Array) -> Words:
+        found = mix(words(array), value)
+        if array.null_count:
+            found[~buffers.bits(array, 0)] = null
+        return found
+
+    return cells
+
+
+def _coded(inner: Cells, salt: Salt) -> Cells:
+    null = np.array([salt.null], np.uint64)
+
+    def cells(array: pa.DictionaryArray) -> Words:
+        known = np.concatenate([inner(array.dictionary), null])
+        places: Words = np.from_dlpack(array.indices.cast(pa.int64()).fill_null(len(known) - 1))
+        found: Words = known.take(places)
+        return found
+
+    return cells
+
+
+def _words(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells:
+    """How non-null values become words; what stands for a NULL does not matter."""
+    found: Cells | None = None
+    if kind.name in _WHOLE and pa.types.is_integer(wire):
+        found = _integers(wire)
+    elif kind.name == "Bool" and pa.types.is_boolean(wire):
+        found = lambda array: buffers.bits(array, 1).astype(np.uint64)  # noqa: E731
+    elif kind.name in ("Float32", "Float64", "BFloat16"):
+        found = _floats(wire, 64 if kind.name == "Float64" else 32)
+    elif kind.name in ("String", "FixedString"):
+        found = _strings(wire)
+    elif kind.name == "Decimal":
+        found = _decimals(wire, kind)
+    elif kind.name in _WIDE and wire == pa.binary(8 * _WIDE[kind.name]):
+        found = _strings(wire)
+    elif kind.name == "UUID" and wire == pa.binary(16):
+        found = _uuids
+    else:
+        found = _moments(wire, kind) or _nested(wire, kind, salt)
+    if found is None:
+        raise NoWord(str(kind))
+    return found
+
+
+def _integers(wire: pa.DataType) -> Cells:
+    if pa.types.is_unsigned_integer(wire):
+        return lambda array: buffers.values(array, f"u{wire.bit_width // 8}").astype(np.uint64)
+    return lambda array: _signed(array, wire.bit_width)
+
+
+def _signed(array: pa.Array, bits: int) -> Words:
+    found: Words = buffers.values(array, f"i{bits // 8}").astype(np.int64).view(np.uint64)
+    return found
+
+
+def _floats(wire: pa.DataType, bits: int) -> Cells | None:
+    if not pa.types.is_floating(wire) or wire.bit_width != bits:
+        return None
+
+    def words(array: pa.Array) -> Words:
+        values = buffers.values(array, f"f{bits // 8}")
+        found: Words = values.view(f"u{bits // 8}").astype(np.uint64)
+        strange = np.isnan(values)
+        if strange.any():
+            found[strange] = NAN
+        return found
+
+    return words
+
+
+def _decimals(wire: pa.DataType, kind: ChType) -> Cells | None:
+    digits, scale = kind.numbers
+    if not pa.types.is_decimal(wire) or wire.scale != scale:
+        return None
+    stored = 1 if digits <= 18 else 2 if digits <= 38 else 4
+    words = wire.bit_width // 64
+    if words < stored:
+        return None
+
+    def found(array: pa.Array) -> Words:
+        values = buffers.rows(array, words)
+        return values[:, 0].copy() if stored == 1 else _hashed(values[:, :stored])
+
+    return found
+
+
+def _uuids(array: pa.Array) -> Words:
+    """The server keeps the two halves of a UUID as little-endian numbers."""
+    return _hashed(buffers.rows(array, 2).byteswap())
+
+
+def _strings(wire: pa.DataType) -> Cells | None:
+    if pa.types.is_fixed_size_binary(wire):
+        width = wire.byte_width
+
+        def words(array: pa.Array) -> Words:
+            data = np.frombuffer(array.buffers()[1] or b"", np.uint8)
+            return xxhash64(data, np.arange(array.offset, array.offset + len(array) + 1) * width)
+
+        return words
+    if not (is_text(wire) or is_bytes(wire)):
+        return None
+    if pa.types.is_string_view(wire) or pa.types.is_binary_view(wire):
+        plain = pa.string() if is_text(wire) else pa.binary()
+        return lambda array: _text(array.cast(plain))
+    return _text
+
+
+def _text(array: pa.Array) -> Words:
+    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+    return xxhash64(data, buffers.offsets(array))
+
+
+def _moments(wire: pa.DataType, kind: ChType) -> Cells | None:
+    """Days, seconds, or ticks of the column's digits."""
+    if kind.name in ("Date", "Date32") and (pa.types.is_date32(wire) or pa.types.is_integer(wire)):
+        return _integers(wire) if pa.types.is_integer(wire) else lambda array: _signed(array, 32)
+    if kind.name in ("DateTime", "Time") and pa.types.is_integer(wire):
+        return _integers(wire)
+    if kind.name not in ("DateTime", "DateTime64", "Time", "Time64"):
+        return None
+    if not (pa.types.is_timestamp(wire) or pa.types.is_time(wire)):
+        return None
+    digits = kind.numbers[0] if kind.numbers else 0
+    coarse = 10 ** (_UNIT_DIGITS[wire.unit] - digits) if _UNIT_DIGITS[wire.unit] >= digits else 0
+    if coarse == 0:
+        return None
+    if coarse == 1:
+        return lambda array: _signed(array, wire.bit_width)
+    return lambda array: (_signed(array, wire.bit_width).view(np.int64) // coarse).view(np.uint64)
+
+
+def _nested(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells | None:
+    if kind.name == "Tuple" and pa.types.is_struct(wire) and wire.num_fields == len(kind.types):
+        parts = [cells_of(wire.field(place).type, inner, salt.inside(place)) for place, inner in enumerate(kind.types)]
+        return lambda array: sum_of([part(array.field(place)) for place, part in enumerate(parts)])
+    if kind.name == "Array" and (pa.types.is_list(wire) or pa.types.is_large_list(wire)):
+        items = cells_of(wire.value_type, kind.types[0], salt.inside(0))
+        return lambda array: _of_items(array, items)
+    if kind.name == "Map" and pa.types.is_map(wire):
+        keys = cells_of(wire.key_type, kind.types[0], salt.inside(0))
+        values = cells_of(wire.item_type, kind.types[1], salt.inside(1))
+
+        def entries(array: pa.MapArray) -> Words:
+            offsets = buffers.offsets(array)
+            start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+            found = keys(array.keys.slice(start, length))
+            found += values(array.items.slice(start, length))
+            return _sums(mix(found), offsets)
+
+        return entries
+    return None
+
+
+def _of_items(array: pa.ListArray, items: Cells) -> Words:
+    offsets = buffers.offsets(array)
+    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    cells = items(array.values.slice(start, length))
+    places = np.arange(1, length + 1) - np.repeat(offsets[:-1] - start, np.diff(offsets))
+    cells ^= places.view(np.uint64)
+    return _sums(mix(cells), offsets)
+
+
+def sum_of(columns: list[Words]) -> Words:
+    """The sum of some columns, in the first one's memory; it wraps at 2^64."""
+    total = columns[0]
+    for column in columns[1:]:
+        total += column
+    return total
+
+
+def _sums(cells: Words, offsets: np.ndarray) -> Words:
+    """The sum of every list's cells, by differences of the running sum: all of it wraps at 2^64."""
+    running = np.zeros(len(cells) + 1, np.uint64)
+    np.cumsum(cells, out=running[1:])
+    ends = running[offsets - offsets[0]]
+    sums: Words = ends[1:] - ends[:-1]
+    return sums
+
+
+def _hashed(rows: np.ndarray) -> Words:
+    """xxHash64 of every row of words."""
+    plain = np.ascontiguousarray(rows)
+    return xxhash64(plain.reshape(-1).view(np.uint8), np.arange(len(plain) + 1) * (8 * plain.shape[1]))
