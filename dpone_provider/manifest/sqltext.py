@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`\\]|\\.|``)*`)
       |(?P<comment>--[^\n]*|/\*.*?\*/|\#[!\ ][^\n]*)
       |(?P<unclosed>/\*)
+      |(?P<table>\{table\})
       |(?P<word>\w+)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -87,6 +88,28 @@ def query_fault(text: str) -> str | None:
     if not text.lstrip().startswith("(") and (not words or words[0].upper() not in ("SELECT", "WITH")):
         return "expected one SELECT query"
     return None
+
+
+def scalar_fault(text: str, *, query: bool = False) -> str | None:
+    """Why a text is not one expression, or with ``query`` one SELECT on ``{table}``, of an SQL gate; None when it is.
+
+    The server quotes by more than the usual marks (``$$``, typographic ones), so that nothing but plain characters may
+    stand outside of quotes: what is inside a bracket for us is inside it there too.
+    """
+    _, fault = _top_level(text, comments=query)
+    outside = [match for match in _TOKEN.finditer(text) if match.lastgroup not in ("quoted", "comment")]
+    if fault is None and any(not match[0].isascii() or match[0] == "$" for match in outside):
+        fault = "a character that is not plain may stand in quotes only"
+    if fault is None and query and not any(match.lastgroup == "table" for match in outside):
+        fault = "expected {table}, which stands for the rows to look at"
+    if fault is None and not text.strip():
+        fault = "expected one expression"
+    return fault or (query_fault(text) if query else None)
+
+
+def with_table(text: str, table: str) -> str:
+    """The text with every ``{table}`` outside of quotes and comments replaced."""
+    return _TOKEN.sub(lambda match: table if match.lastgroup == "table" else match[0], text)
 
 
 def _top_level(text: str, *, comments: bool = False) -> tuple[list[str], str | None]:
