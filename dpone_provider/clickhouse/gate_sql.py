@@ -11,7 +11,7 @@ import attrs
 from dpone_provider.clickhouse import pins, quote
 from dpone_provider.clickhouse.control import Answer, ControlClient
 from dpone_provider.manifest.sqltext import scalar_fault, with_table
-from dpone_provider.quality.gate_spec import GateSpec
+from dpone_provider.quality.gate_spec import SQL_TYPES, GateSpec
 from dpone_provider.wire import Effect, StatementFailed
 
 WITHIN: Final = 300.0
@@ -25,8 +25,6 @@ _STATEMENTS: Final[Mapping[str, str]] = {
     # The maximum of no rows is 1970, so that it counts only where a value is.
     "freshness": ("SELECT if(count({sql}) = 0, NULL, greatest(0, dateDiff('second', max({sql}), now()))) FROM {table}"),
 }
-
-TYPES: Final = (*_STATEMENTS, "custom_sql")
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +62,7 @@ def gate_answers(
     values: dict[str, int | None] = {}
     reasons: dict[str, str] = {}
     for gate in gates:
-        if gate.type not in TYPES:
+        if gate.type not in SQL_TYPES:
             continue
         before()
         try:

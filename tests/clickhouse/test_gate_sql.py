@@ -135,7 +135,6 @@ UNANSWERED = {
     "two expressions": ("not_null", "id, a"),
     "a tuple, which is never NULL": ("not_null", "(id, a)"),
     "an aggregate": ("not_null", "max(a)"),
-    "nothing": ("not_null", " "),
     "a comment": ("not_null", "a -- b"),
     "a bracket that breaks out": ("not_null", "1)), 'x' FROM system.one --"),
     "a closed bracket": ("accepted_values", "1) + countIf(1"),
