@@ -19,7 +19,7 @@ test: setup
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --contract-report $(ARGS)
 
 test-slow: setup
-	$(BIN)/pytest -n 2 -m slow $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,222 +1,296 @@
-"""Real tasks of a real Airflow: a scheduler's retry, clears, "mark as failed", the form's test button (F3, F4, F6)."""
+"""Loads in a running Airflow: killed, timed out, marked, cleared, backfilled, doubled, edited (F3, F4, F7; P7, A8).
+
+Every scene is a DAG that a real scheduler runs and people command through REST; docs/airflow.md tells what came of it.
+"""
 
 from __future__ import annotations
 
 import json
-import secrets
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-import attrs
 import pytest
 
 from dpone_provider.sandbox.command import connection_json
-from dpone_provider.sandbox.demo.stack import AirflowStack
 from dpone_provider.sandbox.process import RunningSandbox
-from tests.loads import Bench
-from tests.sandbox_fixture import ask
+from tests.airflow.deployment import Scene, deployed, until
+from tests.airflow.told import check, row_of
+from tests.reader.children import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("scheduler")]
 
-PATIENCE = 90.0
-MANIFEST = """
-kind: dpone.batch.v1
-defaults:
-  source: {{type: file, format: csv}}
-  sink:
-    type: clickhouse
-    connection_ref: ch
-    table: {{schema: {database}}}
-    strategy: {{mode: full_refresh, max_source_bytes: 1000000}}
-    columns: {{id: UInt64, name: String}}
-    options:
-      durable_quality_replay: true
-      physical_design: {{storage: {{clickhouse: {{engine: MergeTree, order_by: [id]}}}}}}
-quality:
-  gates: [{{id: some, type: min_rows, threshold: 1}}]
-schemas:
-  here:
-    tables:
-      - {{table: killed, overrides: {{source: {{path: killed/source.csv}}}}}}
-      - {{table: plain, overrides: {{source: {{path: plain/source.csv}}}}}}
-      - {{table: held, overrides: {{source: {{path: held/source.csv}}}}}}
-"""
-DAGS = '''
-import os, signal, time
-from datetime import datetime, timedelta
-from pathlib import Path
-from airflow.providers.common.compat.sdk import DAG
-from dpone_provider.operators.load import DponeLoadOperator
-
-HERE = Path(__file__).parent
-
-class Killed(DponeLoadOperator):
-    """Its first try is lost between commit and completion, and the source with it."""
-    def notify(self, step, facts):
-        source = HERE / "killed/source.csv"
-        if step == "complete" and source.exists():
-            source.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-class Held(DponeLoadOperator):
-    """Waits with a staged generation until Airflow kills the task; `execute` then goes on."""
-    def notify(self, step, facts):
-        if step == "verify":
-            (HERE / "held/waits").touch()
-            deadline = time.monotonic() + 60
-            while not self.killed and time.monotonic() < deadline:
-                time.sleep(0.05)
-        if step in ("seal", "permit", "publish"):
-            (HERE / "held/went_on").touch()
-
-for name, operator in {"killed": Killed, "plain": DponeLoadOperator, "held": Held}.items():
-    again = {"retries": 1, "retry_delay": timedelta(0)}
-    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None, default_args=again):
-        operator(manifest="loads.dpone.yaml", process=f"here.{name}", task_id="load")
-'''
-
-
-@attrs.frozen(kw_only=True)
-class Stand:
-    """An Airflow and a database; every DAG loads the table of its name."""
-
-    airflow: AirflowStack
-    sandbox: RunningSandbox
-    database: str
-
-    def bench(self, name: str) -> Bench:
-        """What is true on the server of the table of DAG ``name``, and its source."""
-        return Bench(sandbox=self.sandbox, database=self.database, folder=self.dags / name, table=name)
-
-    @property
-    def dags(self) -> Path:
-        return self.airflow.home / "dags"
-
-    def start(self, name: str) -> None:
-        """Give the DAG a source and trigger it."""
-        self.bench(name).write(1)
-        until(lambda: self.airflow.ask("PATCH", f"/api/v2/dags/{name}", {"is_paused": False}))
-        self.airflow.ask("POST", f"/api/v2/dags/{name}/dagRuns", {"dag_run_id": "r1", "logical_date": None})
-
-    def state(self, name: str) -> str | None:
-        """The run's state once it has ended; a task that is cleared earlier is forgotten by the scheduler."""
-        found = self.airflow.ask("GET", f"/api/v2/dags/{name}/dagRuns/r1")["state"]
-        return found if found in ("success", "failed") else None
-
-    def tries(self, name: str) -> list[tuple[int, str]]:
-        found = self.airflow.ask("GET", f"{self._task(name)}/tries")["task_instances"]
-        return [(one["try_number"], one["state"]) for one in found]
-
-    def summary(self, name: str) -> dict[str, Any]:
-        found = self.airflow.ask("GET", f"{self._task(name)}/xcomEntries/return_value?deserialize=true")["value"]
-        return dict(found if isinstance(found, dict) else json.loads(found))
-
-    def clear(self, name: str) -> None:
-        body = {"dag_run_id": "r1", "task_ids": ["load"], "dry_run": False, "only_failed": False}
-        self.airflow.ask("POST", f"/api/v2/dags/{name}/clearTaskInstances", body)
-
-    def fail(self, name: str) -> None:
-        self.airflow.ask("PATCH", self._task(name), {"new_state": "failed"})
-
-    def _task(self, name: str) -> str:
-        return f"/api/v2/dags/{name}/dagRuns/r1/taskInstances/load"
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """What ``found`` answers once that is true; an Airflow that cannot answer yet is asked again."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            if answer := found():
-                return answer
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-        if time.monotonic() > deadline:
-            pytest.fail("it did not come about")
-        time.sleep(0.3)
+GONE_WITHIN = 6.0
+FIVE, SEVEN = [1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6, 7]
+ONE_GATE = {"quality": {"gates": [{"id": "some", "type": "min_rows", "threshold": 1}]}}
+SCENES: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("plain", "gate", "reader", "cleared", "whole")},
+    **{name: {"load": ONE_GATE} for name in ("lost", "other")},
+    **{f"marked_{where}": {"retries": 0} for where in ("insert", "cas", "observe")},
+    **{f"timed_{where}": {"timeout": 10} for where in ("insert", "cas", "observe")},
+    "backfill": {"daily": True},
+    "mapped": {"load": {**ONE_GATE, "sources": [{"type": "file", "format": "csv", "path": "mapped/source.csv"}]}},
+    "two": {"retries": 9, "delay": 1},
+    "edited": {"load": ONE_GATE, "doc": "before"},
+}
+Scenes = dict[str, Scene]
 
 
 @pytest.fixture(scope="module")
-def stand(sandbox: RunningSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    home = tmp_path_factory.mktemp("scheduler")
-    name = f"t_{secrets.token_hex(6)}"
-    ask(sandbox, f"CREATE DATABASE {name} ENGINE = Atomic")
-    Bench(sandbox=sandbox, database=name, folder=home).provision()
-    for table in ("killed", "plain", "held"):
-        (home / "dags" / table).mkdir(parents=True)
-    (home / "dags" / "loads.dpone.yaml").write_text(MANIFEST.format(database=name), encoding="utf-8")
-    (home / "dags" / "loads.py").write_text(DAGS, encoding="utf-8")
-    environ = {"AIRFLOW_CONN_CH": connection_json(sandbox), "AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
-    try:
-        with AirflowStack(home, environ) as airflow:
-            yield Stand(airflow=airflow, sandbox=sandbox, database=name)
-    finally:
-        ask(sandbox, f"DROP DATABASE IF EXISTS {name} SYNC")
+def scenes(sandbox: RunningSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenes]:
+    with deployed(sandbox, tmp_path_factory.mktemp("scheduler"), SCENES) as found:
+        yield found
+
+
+def proven(scene: Scene, run: str = "r1", ids: list[int] = FIVE) -> None:
+    """The table of the last try is live, its proof complete, nothing is left over, and Airflow knows one success."""
+    summary, evidence = scene.xcom(run=run), scene.xcom("dpone_evidence", run=run)
+    assert (summary["target_commit"], summary["governance"]) == ("proven", "complete")
+    assert (scene.bench.live(), scene.bench.ids(), scene.bench.private()) == (summary["generation"], ids, [])
+    assert (scene.bench.record().phase, scene.bench.record().owner) == ("COMPLETE", "")
+    assert evidence["governance"] == "complete"
+
+
+@pytest.mark.contract("F3", "F4")
+def test_a_load_succeeds_and_then_its_asset_event_is_there(scenes: Scenes) -> None:
+    scene = scenes["plain"]
+    scene.write()
+    scene.start()
+    assert (scene.ended(), scene.tries(), scene.after(), len(scene.events())) == ("success", ["success"], "success", 1)
+    proven(scene)
+    check(row_of("nothing goes wrong", scene, scene.tries()))
+
+
+@pytest.mark.contract("F4", "P8")
+def test_a_gate_that_fails_ends_the_run_before_anything_sees_a_success(scenes: Scenes) -> None:
+    """Then the source is corrected and the failed task cleared: only a proven commit is final (field report B28)."""
+    scene = scenes["gate"]
+    scene.write(rows=0)
+    scene.start()
+    assert (scene.ended(), scene.tries(), scene.after(), scene.events()) == (
+        "failed",
+        ["failed"],
+        "upstream_failed",
+        [],
+    )
+    assert (scene.bench.live(), scene.bench.private()) == (None, [])
+    check(row_of("a gate fails", scene, scene.tries()))
+    scene.write()
+    scene.clear()
+    until(lambda: scene.tries() == ["failed", "success"] and scene.state() == "success")
+    proven(scene)
+    check(row_of("… the source is corrected and the task cleared", scene, scene.tries()))
 
 
 @pytest.mark.contract("F3", "P7", "I3")
-def test_a_schedulers_retry_finishes_what_a_killed_worker_committed(stand: Stand) -> None:
-    """Field report B14's kind: the worker is gone by SIGKILL, and so is the source."""
-    stand.start("killed")
-    assert until(lambda: stand.state("killed")) == "success"
-    assert stand.tries("killed") == [(1, "failed"), (2, "success")]
-    bench, summary = stand.bench("killed"), stand.summary("killed")
-    assert (summary["replayed"], summary["attempts"], summary["final_rows"]) == (True, 2, 5)
-    assert (summary["extracted_rows"], summary["inserted_rows"]) == (0, 0)
-    assert [entry.publications for entry in bench.record().history if entry.attempt == 2] == [0, 0, 0]
-    assert (bench.live(), bench.ids()) == (summary["generation"], [1, 2, 3, 4, 5])
-    assert bench.private() == []
+def test_a_retry_finishes_what_a_killed_worker_committed(scenes: Scenes) -> None:
+    """The worker is gone by SIGKILL, and so is the source."""
+    scene = scenes["lost"]
+    scene.write()
+    held = scene.hold("complete")
+    scene.start()
+    until(held.fired.is_set)
+    (scene.bench.folder / "source.csv").unlink()
+    scene.runner().kill()
+    assert scene.ended() == "success"
+    held.release()
+    proven(scene)
+    assert (scene.xcom()["replayed"], scene.xcom()["extracted_rows"], scene.xcom()["inserted_rows"]) == (True, 0, 0)
+    check(row_of("the worker is killed between commit and completion", scene, scene.tries()))
+
+
+@pytest.mark.contract("F3", "F4", "P7", "R12")
+def test_a_retry_finishes_what_a_worker_killed_while_it_observed_left_open(scenes: Scenes) -> None:
+    scene = scenes["reader"]
+    scene.write()
+    held = scene.hold("observe")
+    scene.start()
+    until(held.fired.is_set)
+    child = scene.child()
+    (scene.bench.folder / "source.csv").unlink()
+    scene.runner().kill()
+    wait_for(lambda: not child.is_running(), GONE_WITHIN)
+    held.release()
+    assert scene.ended() == "success"
+    proven(scene)
+    check(row_of("the worker is killed while it observes the live table", scene, scene.tries()))
+
+
+WHERE = {
+    "insert": ("while it inserts", ("CLAIMED", "REJECTED"), 2),
+    "cas": ("while it takes the permit to publish", ("PREPARED", "DISPATCHING"), 1),
+    "observe": ("while it observes the live table", ("COMMITTED",), 1),
+}
+
+
+@pytest.mark.contract("F4", "G7")
+@pytest.mark.parametrize("where", WHERE)
+def test_a_task_marked_failed_changes_nothing_more_and_clearing_it_finishes(scenes: Scenes, where: str) -> None:
+    """SIGTERM, ``on_kill``, five seconds, SIGKILL; the statement that was under way arrives afterwards."""
+    scene, (when, phases, inserts) = scenes[f"marked_{where}"], WHERE[where]
+    scene.write()
+    held = scene.hold(where)
+    scene.start()
+    until(held.fired.is_set)
+    runner = scene.runner()
+    scene.fail()
+    assert scene.ended() == "failed"
+    wait_for(lambda: not runner.is_running(), 30)
+    held.release()
+    assert (scene.after(), scene.events(), scene.bench.record().phase in phases) == ("upstream_failed", [], True)
+    assert (scene.bench.live() is None) is (where != "observe")
+    scene.clear()
+    until(lambda: scene.tries() == ["failed", "success"] and scene.state() == "success")
+    proven(scene)
+    assert (scene.inserts, scene.publications, len(scene.events())) == (inserts, 1, 1)
+    check(row_of(f"the task is marked failed {when}, later cleared", scene, scene.tries()))
+
+
+@pytest.mark.contract("F4", "G7")
+@pytest.mark.parametrize("where", WHERE)
+def test_execution_timeout_ends_a_try_and_the_retry_finishes(scenes: Scenes, where: str) -> None:
+    scene, (when, _, inserts) = scenes[f"timed_{where}"], WHERE[where]
+    scene.write()
+    held = scene.hold(where)
+    scene.start()
+    until(held.fired.is_set)
+    until(lambda: len(scene.tries()) > 1)
+    held.release()
+    assert (scene.ended(), scene.tries()) == ("success", ["failed", "success"])
+    proven(scene)
+    assert (scene.inserts, scene.publications, len(scene.events())) == (inserts, 1, 1)
+    check(row_of(f"execution_timeout strikes {when}", scene, scene.tries()))
 
 
 @pytest.mark.contract("F3")
-def test_clearing_a_succeeded_task_replays_its_receipt(stand: Stand) -> None:
+def test_clearing_a_succeeded_task_replays_its_receipt(scenes: Scenes) -> None:
     """Field report B27: nothing of the first run is needed any more."""
-    stand.start("plain")
-    assert until(lambda: stand.state("plain")) == "success"
-    first, live = stand.summary("plain"), stand.bench("plain").live()
-    (stand.dags / "plain" / "source.csv").unlink()
-    stand.clear("plain")
-    assert until(lambda: (2, "success") in stand.tries("plain"))
-    second = stand.summary("plain")
-    assert (first["replayed"], second["replayed"], second["inserted_rows"]) == (False, True, 0)
-    assert (second["operation_id"], second["generation"]) == (first["operation_id"], first["generation"])
-    assert stand.bench("plain").live() == live
+    scene = scenes["cleared"]
+    scene.write()
+    scene.start()
+    assert scene.ended() == "success"
+    first = scene.xcom()
+    (scene.bench.folder / "source.csv").unlink()
+    scene.clear()
+    until(lambda: scene.tries() == ["success", "success"] and scene.state() == "success")
+    proven(scene)
+    assert (first["replayed"], scene.xcom()["replayed"], scene.xcom()["generation"]) == (
+        False,
+        True,
+        first["generation"],
+    )
+    check(row_of("the succeeded task is cleared, its source gone", scene, scene.tries()))
 
 
-@pytest.mark.contract("F4")
-def test_a_running_task_that_is_marked_failed_publishes_nothing_and_gives_the_slot_back(stand: Stand) -> None:
-    """Airflow sends SIGTERM, calls `on_kill` and lets `execute` go on."""
-    stand.start("held")
-    until(lambda: (stand.dags / "held" / "waits").exists())
-    stand.fail("held")
-    bench = stand.bench("held")
-    until(lambda: bench.record().phase == "REJECTED")
-    assert bench.record().owner == ""
-    until(lambda: bench.private() == [])
-    assert bench.live() is None
-    assert not (stand.dags / "held" / "went_on").exists()
-    assert until(lambda: stand.state("held")) == "failed"
-    assert stand.tries("held") == [(1, "failed")]
+@pytest.mark.contract("F3")
+def test_clearing_the_whole_run_repeats_nothing(scenes: Scenes) -> None:
+    scene = scenes["whole"]
+    scene.write()
+    scene.start()
+    assert scene.ended() == "success"
+    (scene.bench.folder / "source.csv").unlink()
+    scene.clear_run()
+    until(lambda: scene.tries() == ["success", "success"] and scene.state() == "success")
+    proven(scene)
+    check(row_of("the whole run is cleared, its source gone", scene, scene.tries()))
+
+
+@pytest.mark.contract("F3", "I1")
+def test_a_backfill_that_is_run_again_is_the_same_operation(scenes: Scenes) -> None:
+    scene = scenes["backfill"]
+    scene.write()
+    until(lambda: scene.airflow.ask("GET", f"/api/v2/dags/{scene.name}")["timetable_summary"])
+    scene.backfill("none")
+    run = until(scene.runs)[0]["dag_run_id"]
+    assert scene.ended(run) == "success"
+    (scene.bench.folder / "source.csv").unlink()
+    scene.backfill("completed")
+    until(lambda: scene.tries(run) == ["success", "success"] and scene.state(run) == "success")
+    proven(scene, run)
+    check(row_of("a backfill is run again, its source gone", scene, scene.tries(run)))
+
+
+@pytest.mark.contract("F7", "P7", "I6")
+def test_a_mapped_item_whose_worker_is_killed_is_finished_by_its_own_retry(scenes: Scenes) -> None:
+    scene = scenes["mapped"]
+    scene.write()
+    held = scene.hold("complete")
+    scene.start()
+    until(held.fired.is_set)
+    scene.runner().kill()
+    assert scene.ended() == "success"
+    held.release()
+    assert scene.xcom(index=0)["replayed"] is True
+    check(row_of("the worker of a mapped item is killed after the commit", scene, scene.tries(index=0)))
+
+
+@pytest.mark.contract("A8", "F3")
+def test_of_two_runs_for_one_table_at_once_each_publishes_once(scenes: Scenes) -> None:
+    """The second waits in its retries until the first has ended."""
+    scene = scenes["two"]
+    scene.write()
+    held = scene.hold("insert")
+    scene.start()
+    until(held.fired.is_set)
+    scene.start("r2")
+    until(lambda: "up_for_retry" in scene.tries("r2") or len(scene.tries("r2")) > 1)
+    scene.write(rows=7)
+    held.release()
+    assert (scene.ended("r1"), scene.ended("r2")) == ("success", "success")
+    assert (scene.tries("r1"), scene.tries("r2")[-1]) == (["success"], "success")
+    proven(scene, "r2", ids=SEVEN)
+    assert (scene.xcom(run="r1")["replayed"], scene.publications) == (False, 2)
+    check(row_of("two runs load one table at once", scene, [*scene.tries("r1"), "busy …", scene.tries("r2")[-1]]))
+
+
+@pytest.mark.contract("I3", "F3", "P7")
+def test_a_dag_edited_between_tries_finishes_what_it_began_while_it_means_the_same(scenes: Scenes) -> None:
+    scene = scenes["edited"]
+    scene.write()
+    held = scene.hold("complete")
+    scene.start()
+    until(held.fired.is_set)
+    scene.direct(load=ONE_GATE, doc="after", retries=2)
+    scene.runner().kill()
+    assert scene.ended() == "success"
+    held.release()
+    proven(scene)
+    check(row_of("the worker is killed after the commit and the DAG's text edited", scene, scene.tries()))
+
+
+@pytest.mark.contract("I4", "F4")
+def test_a_load_that_means_something_else_by_its_retry_is_stopped_and_told_so(scenes: Scenes) -> None:
+    scene = scenes["other"]
+    scene.write()
+    held = scene.hold("complete")
+    scene.start()
+    until(held.fired.is_set)
+    scene.direct(load={"quality": {"gates": [{"id": "some", "type": "min_rows", "threshold": 2}]}})
+    live = scene.bench.live()
+    scene.runner().kill()
+    assert scene.ended() == "failed"
+    held.release()
+    evidence = scene.xcom("dpone_evidence")
+    assert (evidence["error_code"], evidence["retryable"]) == ("DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH", False)
+    assert (scene.bench.live(), scene.publications, scene.events()) == (live, 1, [])
+    check(row_of("the worker is killed after the commit and the load edited", scene, scene.tries()))
 
 
 @pytest.mark.contract("F6", "F2")
-def test_the_test_button_of_the_connection_form_signs_in_and_tells_no_secret(stand: Stand) -> None:
-    good = {**json.loads(connection_json(stand.sandbox)), "connection_id": "tried"}
+def test_the_test_button_of_the_connection_form_signs_in_and_tells_no_secret(scenes: Scenes) -> None:
+    scene = scenes["plain"]
+    good = {**json.loads(connection_json(scene.bench.sandbox)), "connection_id": "tried"}
     good["extra"] = json.dumps(good["extra"])
-    passed = stand.airflow.ask("POST", "/api/v2/connections/test", good)
-    refused = stand.airflow.ask("POST", "/api/v2/connections/test", {**good, "password": "p@ss'w/rd"})
+    passed = scene.airflow.ask("POST", "/api/v2/connections/test", good)
+    refused = scene.airflow.ask("POST", "/api/v2/connections/test", {**good, "password": "p@ss'w/rd"})
     assert (passed["status"], refused["status"]) == (True, False)
     assert "DPONE_SERVER_AUTHENTICATION" in refused["message"]
     assert "p@ss" not in refused["message"]
 
 
 @pytest.mark.contract("F2")
-def test_no_file_of_airflow_holds_the_servers_password(stand: Stand) -> None:
+def test_no_file_of_airflow_holds_the_servers_password(scenes: Scenes) -> None:
     """Field report B19: logs, XCom and rendered fields of everything that ran in this Airflow."""
-    secret = stand.sandbox.password.encode()
-    files = [path for path in stand.airflow.home.rglob("*") if path.is_file()]
+    secret = scenes["plain"].bench.sandbox.password.encode()
+    files = [path for path in scenes["plain"].airflow.home.rglob("*") if path.is_file()]
     assert len(files) > 5
     assert [path.name for path in files if secret in path.read_bytes()] == []

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import psutil
 import pytest
 
-from dpone_provider.clickhouse import quote
-from dpone_provider.replay.capsule import QualityReplayCapsule
-from dpone_provider.sandbox.command import connection_json
-from dpone_provider.sandbox.demo.stack import AirflowStack
-from dpone_provider.sandbox.process import RunningSandbox
-from tests.airflow.test_scheduler import Stand, until
 from tests.airflow.warm import Script
-from tests.airflow.watched import CHILD, FAILED, SUCCEEDED, Watched, inline, readers
-from tests.loads import Bench
+from tests.airflow.watched import FAILED, SUCCEEDED, Watched, readers
 from tests.reader.children import wait_for
 from tests.sandbox_fixture import ask
-from tests.wirelab import Rule, TcpProxy
+from tests.wirelab import Rule
 
 GONE_WITHIN = 6.0
 STAGING = {"stage", "create", "rows", "verify", "seal", "permit", "publish"}
@@ -335,126 +325,3 @@ def test_a_failure_raises_before_downstream_tasks_and_assets_see_a_success(
     evidence = watched.xcom("dpone_evidence")
     assert (evidence["error_code"], evidence["target_commit"], evidence["governance"]) == (code, commit, "blocked")
     assert evidence["retryable"] is (raised == "DponeError")
-
-
-# -- a real scheduler -------------------------------------------------------------------------------------------------
-
-DAGS = """
-from datetime import datetime, timedelta
-from airflow.providers.common.compat.sdk import DAG
-from dpone_provider.operators.load import DponeLoadOperator
-
-for name, seconds in {"lost": None, "ended": None, "timed": 12}.items():
-    again = {"retries": 0 if name == "ended" else 1, "retry_delay": timedelta(0)}
-    within = seconds and timedelta(seconds=seconds)
-    with DAG(name, start_date=datetime(2026, 1, 1), schedule=None, default_args=again):
-        DponeLoadOperator(
-            task_id="load",
-            source={"type": "file", "format": "csv", "path": name + "/source.csv"},
-            sink=SINK | {"table": {"schema": DATABASE, "name": name}},
-            quality=QUALITY,
-            execution_timeout=within,
-        )
-"""
-
-
-@attrs.frozen(kw_only=True)
-class Scheduled:
-    """A stand whose loads observe; what they say to the server's native port goes through ``native``."""
-
-    stand: Stand
-    native: TcpProxy
-
-    def observing(self, name: str) -> tuple[Rule, psutil.Process]:
-        """Start a DAG and hold its child up; the child."""
-        rule = self.native.rule("hold", match=f"{quote.table(self.stand.database, name)} AS dpone_g".encode())
-        self.stand.start(name)
-        until(rule.fired.is_set)
-        found = [one for one in psutil.Process().children(recursive=True) if _observes(one)]
-        assert len(found) == 1, [(one, one.cmdline(), one.parents(), one.create_time()) for one in found]
-        return rule, found[0]
-
-    def pending(self, name: str) -> bool:
-        record = self.stand.bench(name).record()
-        capsule = QualityReplayCapsule.parse(record.capsule or "")
-        return (record.phase, capsule.state) == ("COMMITTED", "TARGET_PENDING")
-
-    def evidence(self, name: str) -> Any:
-        place = f"/api/v2/dags/{name}/dagRuns/r1/taskInstances/load/xcomEntries/dpone_evidence?deserialize=true"
-        value = self.stand.airflow.ask("GET", place)["value"]
-        return json.loads(value) if isinstance(value, str) else value
-
-    def finished(self, name: str, tries: list[tuple[int, str]]) -> None:
-        """The last try replayed; one publication in all."""
-        until(lambda: self.stand.tries(name)[-1] == tries[-1])
-        assert self.stand.tries(name) == tries
-        bench, summary = self.stand.bench(name), self.stand.summary(name)
-        assert (summary["replayed"], summary["extracted_rows"], summary["inserted_rows"]) == (True, 0, 0)
-        assert (bench.live(), bench.ids(), bench.private()) == (summary["generation"], [1, 2, 3, 4, 5], [])
-        assert max(entry.publications for entry in bench.record().history if entry.attempt > 1) == 0
-        assert (self.evidence(name)["governance"], self.evidence(name)["target_observation"]) == (
-            "complete",
-            "observed",
-        )
-
-
-def _observes(process: psutil.Process) -> bool:
-    try:
-        return CHILD in process.cmdline()
-    except psutil.Error:  # it has ended meanwhile
-        return False
-
-
-@pytest.fixture(scope="module")
-def scheduled(sandbox: RunningSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
-    home, database = tmp_path_factory.mktemp("observed"), f"t_{secrets.token_hex(6)}"
-    ask(sandbox, f"CREATE DATABASE {database} ENGINE = Atomic")
-    bench = Bench(sandbox=sandbox, database=database, folder=home)
-    bench.provision()
-    for table in ("lost", "ended", "timed"):
-        (home / "dags" / table).mkdir(parents=True)
-    load = inline(bench)
-    given = f"DATABASE = {database!r}\nSINK = {load['sink']!r}\nQUALITY = {load['quality']!r}\n"
-    (home / "dags" / "loads.py").write_text(given + DAGS, encoding="utf-8")
-    with TcpProxy(sandbox.tcp_port) as native:
-        connection = json.loads(connection_json(sandbox)) | {"port": native.port}
-        try:
-            with AirflowStack(home, {"AIRFLOW_CONN_CH": json.dumps(connection)}) as airflow:
-                yield Scheduled(stand=Stand(airflow=airflow, sandbox=sandbox, database=database), native=native)
-        finally:
-            ask(sandbox, f"DROP DATABASE IF EXISTS {database} SYNC")
-
-
-@pytest.mark.slow
-@pytest.mark.contract("R12", "F3", "F4", "P7")
-def test_a_scheduler_retries_a_task_killed_while_it_observed(scheduled: Scheduled) -> None:
-    held, child = scheduled.observing("lost")
-    os.kill(child.ppid(), signal.SIGKILL)
-    wait_for(lambda: not child.is_running(), GONE_WITHIN)
-    held.release()
-    scheduled.finished("lost", [(1, "failed"), (2, "success")])
-
-
-@pytest.mark.slow
-@pytest.mark.contract("R12", "F4", "G7")
-def test_a_task_marked_failed_while_it_observes_takes_its_child_along_and_clearing_it_finishes(
-    scheduled: Scheduled,
-) -> None:
-    held, child = scheduled.observing("ended")
-    scheduled.stand.fail("ended")
-    wait_for(lambda: not child.is_running(), 30)  # the supervisor learns of it with its next heartbeat
-    assert until(lambda: scheduled.stand.state("ended")) == "failed"
-    held.release()
-    assert scheduled.pending("ended")
-    assert scheduled.evidence("ended")["step"] == "observe"
-    scheduled.stand.clear("ended")
-    scheduled.finished("ended", [(1, "failed"), (2, "success")])
-
-
-@pytest.mark.slow
-@pytest.mark.contract("R12", "F4", "G7")
-def test_execution_timeout_ends_an_observation_and_the_retry_finishes(scheduled: Scheduled) -> None:
-    held, child = scheduled.observing("timed")
-    wait_for(lambda: not child.is_running(), 30)
-    held.release()
-    scheduled.finished("timed", [(1, "failed"), (2, "success")])
