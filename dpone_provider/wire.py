@@ -20,6 +20,7 @@ EffectKind = Literal[
     "query",  # any other read-only statement on a control connection
     "create_table",
     "insert",
+    "append",  # rows into the live table
     "exchange",
     "publish_first",  # the rename of a first publication
     "rename",
@@ -27,6 +28,9 @@ EffectKind = Literal[
     "source_open",
     "source_read",  # one record batch
     "reader_probe",  # start, kill and reap a child
+    "load_step",  # one row of evidence
+    "source_state",  # the advance of a source's mark
+    "hook",  # an author's statement
     "observe",  # one look of a supervised child at the live target
 ]
 T = TypeVar("T")

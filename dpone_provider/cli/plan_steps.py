@@ -22,10 +22,13 @@ STATEMENTS: dict[EffectKind, str] = {
     "query": "SELECT",
     "create_table": "CREATE TABLE",
     "insert": "INSERT … FORMAT ArrowStream",
+    "append": "INSERT … FORMAT ArrowStream",
     "exchange": "EXCHANGE TABLES",
     "publish_first": "RENAME TABLE",
     "rename": "RENAME TABLE",
     "drop": "DROP TABLE",
+    "load_step": "INSERT",
+    "source_state": "INSERT or ALTER TABLE … UPDATE",
     "observe": "SELECT",
 }
 

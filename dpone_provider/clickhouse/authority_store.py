@@ -2,58 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NoReturn
 
 import attrs
 
 from dpone_provider.clickhouse import pins, quote
-from dpone_provider.clickhouse.catalog import TableState, only_row, table_state, text
+from dpone_provider.clickhouse.catalog import only_row, table_state, text
 from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.keeper_map import FORGOTTEN, KEEPER_DATA_GONE, ONCE, KeeperMapTable
 from dpone_provider.errors import DponeError
 from dpone_provider.replay.ports import Expect, Slot, StoredRow
 from dpone_provider.wire import Effect, StatementFailed
 
-TABLE = "dpone_replay_authority"
-COLUMNS = ("target_key", "operation_id", "phase", "owner", "record", "record_sha256")
-KEEPER_DATA_GONE = 668
-"""The server's error when a table is there and its path in Keeper is not."""
-FORGOTTEN = "has lost its data in Keeper: restore that, or drop and provision the table knowing what is lost with it"
-_ONCE = "SETTINGS keeper_map_strict_mode=1, insert_keeper_max_retries=0, keeper_max_retries=0"
-_ENGINE = re.compile(r"KeeperMap\('(/(?:[^'\\]|\\.)*)'\) PRIMARY KEY target_key", re.DOTALL)
-_EXPECTED = "KeeperMap('<literal path>') PRIMARY KEY target_key"
-
-
-def authority_ddl(database: str, path: str) -> str:
-    """The CREATE TABLE of the authority, as the platform owner runs it.
-
-    ``path``: literal, starts with ``/``, no macros.
-    """
-    if not path.startswith("/") or "{" in path or "}" in path:
-        raise ValueError("the path must be literal and start with /")
-    columns = ", ".join(f"{name} String" for name in COLUMNS)
-    where = quote.table(database, TABLE)
-    return f"CREATE TABLE {where} ({columns}) ENGINE = KeeperMap({quote.string(path)}) PRIMARY KEY target_key"
-
-
-def difference(state: TableState) -> str:
-    """What of the table is not as specified, as the end of a sentence; "" when it is exact (A1)."""
-    if state.engine != "KeeperMap":
-        return f"has the engine {state.engine}, not KeeperMap"
-    found = _ENGINE.fullmatch(state.engine_full)
-    if found is None:
-        return f"has an engine clause that is not exactly {_EXPECTED}"
-    if "{" in found[1] or "}" in found[1]:
-        return "has a Keeper path with macros, not a literal one"
-    if tuple(column.name for column in state.columns) != COLUMNS:
-        return f"does not have exactly the columns {', '.join(COLUMNS)} in this order"
-    for column in state.columns:
-        if column.type != "String":
-            return f"has column {column.name} of type {column.type}, not String"
-        if column.default_kind:
-            return f"has a {column.default_kind} expression on column {column.name}"
-    return "has a TTL" if state.has_ttl else ""
+AUTHORITY = KeeperMapTable(
+    name="dpone_replay_authority",
+    columns=("target_key", "operation_id", "phase", "owner", "record", "record_sha256"),
+)
+TABLE, COLUMNS = AUTHORITY.name, AUTHORITY.columns
 
 
 class ClickHouseReplayQualityStore:
@@ -78,7 +44,7 @@ class ClickHouseReplayQualityStore:
             state = table_state(client, self._database, TABLE, replica=replica)
             if state is None:
                 self._unsupported("is missing, or not visible to this user", replica)
-            if problem := difference(state):
+            if problem := AUTHORITY.difference(state):
                 self._unsupported(problem, replica)
             engines[replica] = state.engine_full
         for replica, engine in engines.items():
@@ -107,7 +73,7 @@ class ClickHouseReplayQualityStore:
 
     def create(self, row: StoredRow) -> None:
         """Strict INSERT: fails when the key is there."""
-        sql = f"INSERT INTO {self._where} ({', '.join(COLUMNS)}) {_ONCE} VALUES"
+        sql = f"INSERT INTO {self._where} ({', '.join(COLUMNS)}) {ONCE} VALUES"
         effect = Effect(kind="authority_create", what="create the slot", replica=self._first)
         values = tuple(attrs.asdict(row)[name] for name in COLUMNS)
         self._clients[self._first].insert_row(effect, sql, values, settings=pins.AUTHORITY_WRITE)
@@ -118,7 +84,7 @@ class ClickHouseReplayQualityStore:
         sql = (
             f"ALTER TABLE {self._where} UPDATE {changes} WHERE target_key = {{target_key:String}} "
             "AND _version = {at_version:Int64} AND operation_id = {at_operation:String} AND owner = {at_owner:String} "
-            f"AND phase = {{at_phase:String}} {_ONCE}"
+            f"AND phase = {{at_phase:String}} {ONCE}"
         )
         places = {
             **attrs.asdict(row),

@@ -5,8 +5,9 @@ Arrow record batches as ONE chunked ``INSERT … FORMAT ArrowStream`` request, w
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -39,14 +40,20 @@ def insert_stream(
     settings: pins.Settings | None = None,
     query_id: str | None = None,
     replica: str = "",
-) -> None:
+    effect: Effect | None = None,
+    started: Callable[[], None] | None = None,
+) -> int | None:
     """Send all batches in one request and return when the server has acknowledged them.
 
-    ``columns``: the INSERT's column list; the schema's names must be the same, in the same order. ``settings``: on top
-    of ``pins.INSERT``. Raises what ``batches`` raises, as it was, after the connection is torn so that the server
-    cannot take the stream for complete. Raises ``StatementFailed`` for a server error or no clean acknowledgement,
-    ``DponeError`` DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_COLUMN_UNKNOWN before anything
-    was sent. Never sends the body twice.
+    The answer is the number of rows that the server says it wrote, those of the table's views included; None when it
+    does not say. ``columns``: the INSERT's column list; the schema's names must be the same, in the same order.
+    ``settings``: on top of ``pins.INSERT``. ``effect``: what this is, unless an insert into a generation. ``started``
+    is called when the server has been reached, before the first byte of the request goes out.
+
+    Raises what ``batches`` raises, as it was, after the connection is torn so that the server cannot take the stream
+    for complete. Raises ``StatementFailed`` for a server error or no clean acknowledgement, ``DponeError``
+    DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_COLUMN_UNKNOWN before anything was sent. Never
+    sends the body twice.
     """
     if list(columns) != schema.names:  # the server ignores further columns of a stream, whatever its settings say
         raise DponeError("DPONE_SOURCE_COLUMN_UNKNOWN", "The stream's columns are not the columns of the insert.")
@@ -55,15 +62,18 @@ def insert_stream(
     target = f"{quote.table(database, table)} ({names})"
     request = {**pins.INSERT, **(settings or {}), **({"query_id": query_id} if query_id else {})}
 
-    def call() -> None:
+    def call() -> int | None:
         with pooled(endpoint, _Answered) as pool:
             client = open_client(endpoint, pool)
             _pin(client, request)
             pool.guard()
+            if started is not None:
+                started()
             _insert(client, target, body)
-            _acknowledged(pool.answer, query_id)
+            return _written(_acknowledged(pool.answer, query_id))
 
-    wire.send(Effect(kind="insert", what="insert into the generation", replica=replica), call)
+    staged = Effect(kind="insert", what="insert into the generation", replica=replica)
+    return wire.send(effect or staged, call)
 
 
 class _Stopped(BaseException):
@@ -175,7 +185,7 @@ def _insert(client: HttpClient, target: str, body: _Body) -> None:
     raise body.failure
 
 
-def _acknowledged(answer: urllib3.BaseHTTPResponse | None, query_id: str | None) -> None:
+def _acknowledged(answer: urllib3.BaseHTTPResponse | None, query_id: str | None) -> urllib3.BaseHTTPResponse:
     """A clean acknowledgement: our query's answer with an empty body.
 
     An error after status 200 stands in the body (B7).
@@ -186,6 +196,16 @@ def _acknowledged(answer: urllib3.BaseHTTPResponse | None, query_id: str | None)
     named = answer.headers.get("X-ClickHouse-Query-Id")
     if not named or (query_id and named != query_id):
         raise StatementFailed(None, "an answer that is not the server's")
+    return answer
+
+
+def _written(answer: urllib3.BaseHTTPResponse) -> int | None:
+    """The rows that the server reports, None when it does not."""
+    try:
+        found = json.loads(answer.headers.get("X-ClickHouse-Summary", ""))["written_rows"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return int(found) if isinstance(found, str) and re.fullmatch(r"[0-9]{1,20}", found) else None
 
 
 def _parameter(value: bool | int | float | str) -> str:

@@ -109,3 +109,15 @@ No block dropped as a duplicate, no NULL or missing column replaced, the status 
 
 INSERT_WHERE_KNOWN: Settings = {"deduplicate_insert": "disable"}
 """Of the bulk INSERT on servers that know it: there it overrides ``insert_deduplicate``, and is on by default."""
+
+APPEND: Settings = {
+    **INSERT,
+    "wait_for_async_insert": 1,
+    "distributed_foreground_insert": 1,
+    "materialized_views_ignore_errors": 0,
+    "deduplicate_blocks_in_dependent_materialized_views": 0,
+}
+"""Of the INSERT into a live table: acknowledged rows are there, those that its views make of them too."""
+
+HOOK: Settings = {"async_insert": 0, "max_result_rows": 10_000, "result_overflow_mode": "throw"}
+"""Of an author's statement: an INSERT has happened when it is acknowledged; what a SELECT returns stays small."""

@@ -1,23 +1,33 @@
-"""What the platform owner runs once: the authority table, as text and applied (A7). The runtime never calls this."""
+"""What the platform owner runs once: tables as text, and created where they are missing (A7). No runtime calls this."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, NoReturn
 
-from dpone_provider.clickhouse import pins, quote
-from dpone_provider.clickhouse.authority_store import (
-    TABLE,
-    ClickHouseReplayQualityStore,
-    authority_ddl,
-    difference,
-)
-from dpone_provider.clickhouse.catalog import database_engine, table_state
+import attrs
+
+from dpone_provider.clickhouse import load_steps, pins, quote
+from dpone_provider.clickhouse.authority_store import AUTHORITY, ClickHouseReplayQualityStore
+from dpone_provider.clickhouse.catalog import TableState, database_engine, table_state
 from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.keeper_map import KeeperMapTable
+from dpone_provider.clickhouse.source_state import MARKS, ClickHouseSourceStateStore
 from dpone_provider.errors import DponeError
 from dpone_provider.wire import Effect, StatementFailed
 
 Provisioned = Literal["created", "already provisioned"]
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """A table to provision. ``difference``: what another one is not; ``read``: fails when Keeper has lost its data."""
+
+    name: str
+    ddl: str
+    unsupported: str
+    difference: Callable[[TableState], str]
+    read: Callable[[ControlClient], object] = lambda client: None
 
 
 def default_path(database: str) -> str:
@@ -25,12 +35,62 @@ def default_path(database: str) -> str:
     return f"/dpone/{database}"
 
 
+def marks_path(database: str) -> str:
+    """The Keeper path of a database's source state."""
+    return f"/dpone_source_state/{database}"
+
+
+def authority(database: str, path: str = "") -> Wanted:
+    """The authority. Raises ``ValueError`` when the path is not literal."""
+
+    def read(client: ControlClient) -> object:
+        return ClickHouseReplayQualityStore({"": client}, database).read("")
+
+    return _kept(AUTHORITY, database, path or default_path(database), "DPONE_REPLAY_AUTHORITY_UNSUPPORTED", read)
+
+
+def load_tables(database: str, path: str = "") -> tuple[Wanted, ...]:
+    """The tables of load steps and of source state. Raises ``ValueError`` when the path is not literal."""
+
+    def read(client: ControlClient) -> object:
+        return ClickHouseSourceStateStore(client, database, new_id=str).read("")
+
+    code = "DPONE_LOAD_TABLES_UNSUPPORTED"
+    steps = Wanted(
+        name=load_steps.TABLE,
+        ddl=load_steps.load_steps_ddl(database),
+        unsupported=code,
+        difference=load_steps.difference,
+    )
+    return (steps, _kept(MARKS, database, path or marks_path(database), code, read))
+
+
+def _kept(
+    table: KeeperMapTable, database: str, path: str, code: str, read: Callable[[ControlClient], object]
+) -> Wanted:
+    ddl = table.ddl(database, path)
+
+    def difference(state: TableState) -> str:
+        problem = table.difference(state)
+        if not problem and not ddl.endswith(f"ENGINE = {state.engine_full}"):
+            return "has another Keeper path than the one to provision"
+        return problem
+
+    return Wanted(name=table.name, ddl=ddl, unsupported=code, difference=difference, read=read)
+
+
+def database_ddl(database: str) -> str:
+    """The CREATE DATABASE, Atomic."""
+    return f"CREATE DATABASE {quote.identifier(database)} ENGINE = Atomic"
+
+
 def provision_statements(database: str, *, path: str = "", create_database: bool = False) -> tuple[str, ...]:
-    """The statements, in order, for one replica. Raises ``ValueError`` when the path is not literal."""
-    table = authority_ddl(database, path or default_path(database))
-    if not create_database:
-        return (table,)
-    return (f"CREATE DATABASE {quote.identifier(database)} ENGINE = Atomic", table)
+    """The statements of the authority, in order, for one replica.
+
+    Raises ``ValueError`` when the path is not literal.
+    """
+    table = authority(database, path).ddl
+    return (database_ddl(database), table) if create_database else (table,)
 
 
 def apply(
@@ -41,51 +101,62 @@ def apply(
     Raises ``DponeError`` DPONE_REPLAY_AUTHORITY_UNSUPPORTED when a table is there that is not exactly this one,
     DPONE_TARGET_UNSUPPORTED when the database is missing or not Atomic, DPONE_SERVER_REFUSED for a server error.
     """
+    wanted = authority(database, path)
     return {
-        name: _apply_one(client, name, database, path or default_path(database), create_database)
+        name: provision(client, database, (wanted,), replica=name, create_database=create_database)[wanted.name]
         for name, client in sorted(clients.items())
     }
 
 
-def _apply_one(client: ControlClient, replica: str, database: str, path: str, create_database: bool) -> Provisioned:
+def provision(
+    client: ControlClient,
+    database: str,
+    tables: tuple[Wanted, ...],
+    *,
+    replica: str = "",
+    create_database: bool = False,
+) -> dict[str, Provisioned]:
+    """Create on one server what is missing, by table name; raises as ``apply`` does, with the codes of the tables.
+
+    All are compared before the first is created.
+    """
     try:
         engine = database_engine(client, database, replica=replica)
         if engine is None and create_database:
-            _create(client, replica, provision_statements(database, path=path, create_database=True)[0])
+            _create(client, replica, database_ddl(database))
         elif engine != "Atomic":
             _database_unsupported(database, engine)
-        if _is_there(client, replica, database, path):
-            return "already provisioned"
-        _create(client, replica, provision_statements(database, path=path)[0])
+        missing = [wanted for wanted in tables if not _is_there(client, replica, database, wanted)]
+        for wanted in missing:
+            _create(client, replica, wanted.ddl)
+        unseen = [wanted.name for wanted in missing if not _is_there(client, replica, database, wanted)]
     except StatementFailed as failed:
         reason = f"error {failed.code}" if failed.code is not None else "no answer"
-        message = f"The server answered with {reason} while the authority was provisioned."
+        message = f"The server answered with {reason} while the tables were provisioned."
         raise DponeError("DPONE_SERVER_REFUSED", message, retryable=failed.code is None) from None
-    if not _is_there(client, replica, database, path):
-        raise DponeError("DPONE_SERVER_REFUSED", "The server acknowledged the authority table and does not show it.")
-    return "created"
+    if unseen:
+        message = f"The server acknowledged {', '.join(unseen)} and does not show it."
+        raise DponeError("DPONE_SERVER_REFUSED", message)
+    return {wanted.name: "created" if wanted in missing else "already provisioned" for wanted in tables}
 
 
 def _create(client: ControlClient, replica: str, statement: str) -> None:
-    effect = Effect(kind="create_table", what="provision the authority", replica=replica)
+    effect = Effect(kind="create_table", what="provision a table", replica=replica)
     client.command(effect, statement, settings=pins.DEFINE)
 
 
-def _is_there(client: ControlClient, replica: str, database: str, path: str) -> bool:
-    state = table_state(client, database, TABLE, replica=replica)
+def _is_there(client: ControlClient, replica: str, database: str, wanted: Wanted) -> bool:
+    state = table_state(client, database, wanted.name, replica=replica)
     if state is None:
         return False
-    problem = difference(state)
-    if not problem and not authority_ddl(database, path).endswith(f"ENGINE = {state.engine_full}"):
-        problem = "has another Keeper path than the one to provision"
-    if not problem:  # a table whose data in Keeper is gone is still listed
-        ClickHouseReplayQualityStore({replica: client}, database).read("")
+    problem = wanted.difference(state)
     if problem:
         raise DponeError(
-            "DPONE_REPLAY_AUTHORITY_UNSUPPORTED",
-            f"The table {database}.{TABLE} is there and {problem}.",
+            wanted.unsupported,
+            f"The table {database}.{wanted.name} is there and {problem}.",
             remedy="Nothing was changed. Find out who made this table before you move it away.",
         )
+    wanted.read(client)  # a table whose data in Keeper is gone is still listed
     return True
 
 

@@ -60,7 +60,7 @@ class CursorMark:
         family, _, text = self.value.partition(":")
         shape = _SHAPES.get(family)  # type: ignore[call-overload]
         if shape is None or not shape.fullmatch(text) or len(self.value.encode("utf-8", "replace")) > MAX_MARK:
-            raise DponeError("DPONE_SOURCE_STATE_UNCERTAIN", f"The mark of column {self.column} is not well-formed.")
+            raise no_mark(self.column, "has a mark that is not well-formed")
         return family, text  # type: ignore[return-value]
 
     @property
@@ -85,13 +85,19 @@ class CursorMark:
         try:
             return read(text)
         except ValueError:
-            problem = f"The mark of column {self.column} is no moment of the calendar."
-            raise DponeError("DPONE_SOURCE_STATE_UNCERTAIN", problem) from None
+            raise no_mark(self.column, "has a mark that is no moment of the calendar") from None
 
 
 def refused(column: str, problem: str, remedy: str = "", code: str = "DPONE_SOURCE_INVALID") -> DponeError:
     """The error of a cursor column. ``problem`` goes on after its name."""
     return DponeError(code, f"Cursor column {column} {problem}.", remedy=remedy, context={"column": column})
+
+
+def no_mark(column: str, problem: str) -> DponeError:
+    """The error of a stored mark that is none of the column; nothing was read by it."""
+    error = refused(column, problem, _RETYPED, "DPONE_SOURCE_STATE_UNCERTAIN")
+    error.boundary = "pre_commit"
+    return error
 
 
 def unordered(column: str) -> DponeError:
@@ -165,8 +171,7 @@ def mark_scalar(after: CursorMark, kind: pa.DataType) -> pa.Scalar | None:
         case _:
             made = None
     if made is None:
-        problem = "changed its type: the mark that the last load left is no value of it"
-        raise refused(after.column, problem, _RETYPED, "DPONE_SOURCE_STATE_UNCERTAIN")
+        raise no_mark(after.column, "changed its type: the mark that the last load left is no value of it")
     return made
 
 

@@ -12,7 +12,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from dpone_provider.clickhouse.authority_store import TABLE, ClickHouseReplayQualityStore, authority_ddl
+from dpone_provider.clickhouse.authority_store import AUTHORITY, TABLE, ClickHouseReplayQualityStore
 from dpone_provider.clickhouse.bulk import insert_stream
 from dpone_provider.clickhouse.catalog import ClickHouseCatalog
 from dpone_provider.clickhouse.control import ControlClient
@@ -43,7 +43,7 @@ def expect(version: int, owner: str = "w1", **changes: Any) -> Expect:
 
 @pytest.fixture
 def provisioned(database: str, sql: Sql) -> str:
-    sql(authority_ddl(database, f"/dpone/{database}"))
+    sql(AUTHORITY.ddl(database, f"/dpone/{database}"))
     return database
 
 
@@ -303,11 +303,11 @@ def test_replicas_must_hold_the_table_under_one_path(
     with pytest.raises(DponeError, match="on replica r2 is missing"):
         store.admit()
     other.command(ASK, f"CREATE DATABASE {provisioned} ENGINE = Atomic")
-    other.command(ASK, authority_ddl(provisioned, "/dpone/elsewhere"))
+    other.command(ASK, AUTHORITY.ddl(provisioned, "/dpone/elsewhere"))
     with pytest.raises(DponeError, match="on replica r2 has another Keeper path than on r1"):
         store.admit()
     other.command(ASK, f"DROP TABLE {provisioned}.{TABLE} SYNC")
-    other.command(ASK, authority_ddl(provisioned, f"/dpone/{provisioned}"))
+    other.command(ASK, AUTHORITY.ddl(provisioned, f"/dpone/{provisioned}"))
     store.admit()
     store.create(row())
     assert [len(store.read("k", replica=name).rows) for name in (None, "r1", "r2")] == [1, 1, 0], "two Keepers here"
@@ -318,7 +318,7 @@ def test_no_setting_of_a_users_profile_changes_the_store(second: Endpoint, conne
     """Field report B13."""
     owner = connect(second)
     owner.command(ASK, "CREATE DATABASE poison ENGINE = Atomic")
-    owner.command(ASK, authority_ddl("poison", "/dpone/poison"))
+    owner.command(ASK, AUTHORITY.ddl("poison", "/dpone/poison"))
     poisoned = connect(attrs.evolve(second, user="poisoned", password="x"))
     assert poisoned.query(ASK, "SELECT 1") == [], "the profile does poison"
     store = ClickHouseReplayQualityStore({"r1": poisoned}, "poison")
@@ -358,4 +358,4 @@ def test_no_setting_of_a_users_profile_changes_a_generation_or_its_counts(
 def test_a_path_with_macros_is_no_ddl() -> None:
     for path in ("/dpone/{database}", "dpone", ""):
         with pytest.raises(ValueError, match="literal"):
-            authority_ddl("d", path)
+            AUTHORITY.ddl("d", path)
