@@ -127,9 +127,14 @@ def attempts_grid(attempts: list[Mapping[str, Any]]) -> Grid:
 
 def _gate(gate: Mapping[str, Any]) -> Row:
     tones: dict[str, Tone] = {"passed": "good", "failed": "bad"}
-    counts = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in gate.get("metrics", {}).items())
+    counts = ", ".join(f"{name.replace('_', ' ')} {_metric(value)}" for name, value in gate.get("metrics", {}).items())
     verdict = f"{gate['status']} ({gate['code']})"
     return Row(cells=(gate["gate_id"], gate["type"], verdict, counts), tone=tones.get(gate["status"], "open"))
+
+
+def _metric(value: int | str) -> str:
+    """A count, or enough of a hash to tell it from another."""
+    return f"{value:,}" if isinstance(value, int) else value[:19]
 
 
 def _counts(sides: Sequence[Mapping[str, int | None]]) -> Iterator[Row]:

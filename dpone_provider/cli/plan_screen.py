@@ -80,10 +80,10 @@ def _grids(document: Mapping[str, Any]) -> Iterator[Grid]:
 
 def _gate(gate: Mapping[str, Any]) -> Iterator[str]:
     yield from (gate["id"], gate["type"], gate["severity"])
-    asks = {key: gate[key] for key in ("side", "threshold") if gate[key] is not None}
+    asks = {key: gate[key] for key in ("side", "threshold", "hash_mode") if gate[key] is not None}
     if gate["tolerance"] is not None:
         asks["tolerance"] = f"{gate['tolerance']['value']} {gate['tolerance']['mode']}"
-    yield ", ".join(f"{key} {value}" for key, value in asks.items())
+    yield ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in asks.items())
 
 
 def _acceptance(acceptance: Mapping[str, Any]) -> Grid:

@@ -7,6 +7,7 @@ text, SQL or rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
@@ -14,20 +15,21 @@ from typing import Any, Literal
 import attrs
 
 from dpone_provider import canonical
-from dpone_provider.errors import Boundary, DponeError
+from dpone_provider.errors import DponeError
+from dpone_provider.quality.failure import QualityGateFailure
 from dpone_provider.quality.gate_spec import GateSpec
 from dpone_provider.quality.mint import Mint, Unique, invalid
 from dpone_provider.quality.policy import QualityPolicy
-from dpone_provider.quality.verdicts import Facts, Metric, Probe, verdict
+from dpone_provider.quality.verdicts import METRICS, SHA256, Facts, Metric, Probe, is_count, verdict
 
 __all__ = ["GateResult", "Probe", "QualityGateFailure", "QualityGateReport", "QualityGateRunner", "check_coverage"]
 
 REPORT_KIND = "dpone.data_quality.gates.v1"
-STATUSES = ("passed", "failed", "warned")
-NO_ANSWERS: Mapping[str, int | None] = MappingProxyType({})
-_MINT = Mint()
-
 Status = Literal["passed", "failed", "warned"]
+NOT_PASSED: Mapping[str, Status] = {"error": "failed", "warn": "warned"}
+NO_ANSWERS: Mapping[str, int | None] = MappingProxyType({})
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_MINT = Mint()
 
 
 @attrs.frozen(kw_only=True)
@@ -51,15 +53,23 @@ class GateResult:
 class QualityGateReport(Unique):
     """What the gates of one policy said, in the policy's order. Only ``QualityGateRunner`` makes one.
 
+    Anyone may make the empty one that is bound to no policy, as older versions did: it stands for no gates at all (Q7).
     Two reports are equal when their payloads are.
     """
 
-    results: tuple[GateResult, ...]
-    policy_fingerprint: str
+    results: tuple[GateResult, ...] = ()
+    policy_fingerprint: str = ""
     _permit: object = attrs.field(default=None, repr=False)
+    kind: str = attrs.field(default=REPORT_KIND, init=False)
 
     def __attrs_post_init__(self) -> None:
-        _MINT.spend(self._permit)
+        if self._permit is not None or not self.unbound:
+            _MINT.spend(self._permit)
+
+    @property
+    def unbound(self) -> bool:
+        """Is it the empty report of no policy?"""
+        return self.results == () and self.policy_fingerprint == ""
 
     @property
     def passed(self) -> bool:
@@ -74,7 +84,7 @@ class QualityGateReport(Unique):
     def payload(self) -> dict[str, Any]:
         """The JSON form ``{kind, passed, results}`` that a capsule stores."""
         return {
-            "kind": REPORT_KIND,
+            "kind": self.kind,
             "passed": self.passed,
             "results": [result.payload() for result in self.results],
         }
@@ -91,17 +101,6 @@ class QualityGateReport(Unique):
 
     def __hash__(self) -> int:
         return hash(canonical.encode(self.payload()))
-
-
-class QualityGateFailure(DponeError):
-    """A blocking gate failed. ``report`` has every result."""
-
-    def __init__(self, report: QualityGateReport, *, boundary: Boundary | None = None) -> None:
-        self.report = report
-        gates = [{"gate_id": result.gate_id, "code": result.code} for result in report.blocking]
-        listed = ", ".join(f"{gate['gate_id']} ({gate['code']})" for gate in gates)
-        message = f"Blocking gates failed: {listed}."
-        super().__init__("DPONE_QUALITY_GATES_FAILED", message, boundary=boundary, context={"gates": gates})
 
 
 class QualityGateRunner:
@@ -124,22 +123,46 @@ class QualityGateRunner:
 def check_coverage(policy: QualityPolicy, report: QualityGateReport) -> None:
     """Is this the report of exactly this policy: fingerprint, and every gate once, in order (Q3)?
 
-    Raises ``DponeError`` DPONE_QUALITY_GATE_RECEIPT_INVALID (malformed) or ``…_MISMATCH`` (another policy or coverage).
+    Raises ``DponeError`` DPONE_QUALITY_GATE_RECEIPT_INVALID (malformed, or more than a report may say, Q8),
+    ``…_REQUIRED`` (bound to no policy) or ``…_MISMATCH`` (another policy or coverage).
     """
-    if type(report) is not QualityGateReport or type(report.results) is not tuple:
+    if type(report) is not QualityGateReport or type(report.results) is not tuple or report.kind != REPORT_KIND:
         raise invalid("The gate report is malformed.")
-    for result in report.results:
-        if type(result) is not GateResult or result.status not in STATUSES:
-            raise invalid("A gate result is malformed.")
+    if any(type(result) is not GateResult for result in report.results):
+        raise invalid("A gate result is malformed.")
+    fingerprint = report.policy_fingerprint
+    if policy.gates and fingerprint == "":
+        raise DponeError("DPONE_QUALITY_GATE_RECEIPT_REQUIRED", "The gate report is bound to no policy.")
+    if type(fingerprint) is not str or not SHA256.fullmatch(fingerprint):
+        raise invalid("The fingerprint of the gate report is malformed.")
     expected = [(gate.id, gate.type, gate.severity) for gate in policy.gates]
     reported = [(result.gate_id, result.type, result.severity) for result in report.results]
-    if report.policy_fingerprint != policy.policy_fingerprint or reported != expected:
+    if fingerprint != policy.policy_fingerprint or reported != expected:
         raise DponeError("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "The gate report is of another policy or coverage.")
+    if not all(_is_sound(result) for result in report.results):
+        raise invalid("A gate result says what it may not.")
+
+
+def _is_sound(result: GateResult) -> bool:
+    """Has it a status that its severity can have, a code, and metrics of its type's allow-list alone?"""
+    if result.status not in ("passed", NOT_PASSED[result.severity]):
+        return False
+    if type(result.code) is not str or not _CODE.fullmatch(result.code) or type(result.metrics) is not tuple:
+        return False
+    return all(_is_metric(result.type, metric) for metric in result.metrics)
+
+
+def _is_metric(gate_type: str, metric: object) -> bool:
+    if type(metric) is not tuple or len(metric) != 2 or type(metric[0]) is not str:
+        return False
+    name, value = metric
+    is_digest = type(value) is str and SHA256.fullmatch(value) is not None
+    return name in METRICS[gate_type] and (is_count(value) or is_digest)
 
 
 def _result(gate: GateSpec, facts: Facts) -> GateResult:
     holds, code, metrics = verdict(gate, facts)
-    status: Status = "passed" if holds else "failed" if gate.severity == "error" else "warned"
+    status: Status = "passed" if holds else NOT_PASSED[gate.severity]
     return GateResult(
         gate_id=gate.id,
         type=gate.type,

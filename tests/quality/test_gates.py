@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from dpone_provider import canonical
 from dpone_provider.errors import DponeError
 from dpone_provider.quality.gates import (
-    GateResult,
     Probe,
-    QualityGateFailure,
     QualityGateReport,
     QualityGateRunner,
     check_coverage,
@@ -295,9 +293,9 @@ def test_a_report_of_another_policy_is_a_mismatch() -> None:
         [],
         None,
         ({"gate_id": "rows"},),
-        (GateResult(gate_id="rows", type="", severity="error", status="ok", code=""),),  # type: ignore[arg-type]
+        (None,),
     ],
-    ids=["list", "None", "dict", "status"],
+    ids=["list", "None", "dict", "a result that is None"],
 )
 def test_a_malformed_report_is_invalid(results: Any) -> None:
     report = run(reconcile(), 5, 5)
@@ -306,9 +304,110 @@ def test_a_malformed_report_is_invalid(results: Any) -> None:
 
 
 @pytest.mark.contract("Q3")
-def test_a_failure_names_the_blocking_gates_and_their_boundary() -> None:
-    failure = QualityGateFailure(run(reconcile(), 5, 4), boundary="post_commit")
-    assert failure.code == "DPONE_QUALITY_GATES_FAILED"
-    assert failure.boundary == "post_commit"
-    assert failure.context == {"gates": [{"gate_id": "rows", "code": "rows_outside_tolerance"}]}
-    assert "rows (rows_outside_tolerance)" in str(failure)
+@pytest.mark.parametrize("kind", ["dpone.data_quality.gates.v2", "", None, "dpone.acceptance.run_metrics.v1"], ids=repr)
+def test_a_report_of_another_kind_is_invalid(kind: Any) -> None:
+    report = run(reconcile(), 5, 5)
+    object.__setattr__(report, "kind", kind)
+    _invalid(lambda: check_coverage(reconcile(), report))
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize(
+    "fingerprint",
+    [None, "0" * 64, "sha256:", "sha256:" + "0" * 63, "sha256:" + "G" * 64, "sha256:" + "A" * 64, b"", 7],
+    ids=repr,
+)
+def test_a_report_with_a_malformed_fingerprint_is_invalid(fingerprint: Any) -> None:
+    report = run(reconcile(), 5, 5)
+    object.__setattr__(report, "policy_fingerprint", fingerprint)
+    _invalid(lambda: check_coverage(reconcile(), report))
+
+
+@pytest.mark.contract("Q3")
+def test_a_report_that_is_bound_to_no_policy_is_required_to_be() -> None:
+    with pytest.raises(DponeError) as refused:
+        check_coverage(reconcile(), QualityGateReport(results=()))
+    assert refused.value.code == "DPONE_QUALITY_GATE_RECEIPT_REQUIRED"
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize("thing", [None, {"passed": True}, "report", object()], ids=["None", "dict", "str", "object"])
+def test_what_is_no_report_is_invalid(thing: Any) -> None:
+    _invalid(lambda: check_coverage(reconcile(), thing))
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize("status", ["ok", "PASSED", "", "warned", None, True], ids=repr)
+def test_an_error_gate_has_one_of_two_statuses(status: Any) -> None:
+    _invalid(lambda: _tampered(reconcile(), status=status))
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize("status", ["ok", "failed", None], ids=repr)
+def test_a_warning_gate_has_one_of_two_statuses(status: Any) -> None:
+    _invalid(lambda: _tampered(reconcile(severity="warn"), status=status))
+
+
+@pytest.mark.contract("Q8")
+@pytest.mark.parametrize(
+    "code",
+    ["", "Rows", "rows reconciled", "a" * 65, "password=hunter2", "9", None, 7, "a\n"],
+    ids=lambda c: repr(c)[:16],
+)
+def test_a_result_with_free_text_for_a_code_is_invalid(code: Any) -> None:
+    _invalid(lambda: _tampered(reconcile(), code=code))
+
+
+@pytest.mark.contract("Q8")
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {"source_rows": 5},
+        [("source_rows", 5)],
+        ("source_rows",),
+        (["source_rows", 5],),
+        (("source_rows",),),
+        (("source_rows", 5, 5),),
+        (("rows", 5),),
+        ((["source_rows"], 5),),
+        ((7, 5),),
+        (("source_rows", True),),
+        (("source_rows", -1),),
+        (("source_rows", 2**64),),
+        (("source_rows", 5.0),),
+        (("source_rows", None),),
+        (("source_rows", {"password": "hunter2"}),),
+        (("source_rows", "hunter2 " * 13_000),),
+        (("source_rows", "sha256:" + "0" * 63),),
+        (("source_rows", 5), ("password", 7)),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_a_result_with_a_metric_beyond_the_allow_list_is_invalid(metrics: Any) -> None:
+    _invalid(lambda: _tampered(reconcile(), metrics=metrics))
+
+
+@pytest.mark.contract("Q8")
+def test_the_longest_code_and_a_digest_are_sound() -> None:
+    _tampered(reconcile(), code="a" * 64, metrics=(("source_rows", "sha256:" + "0" * 64),))
+
+
+def _tampered(policy: QualityPolicy, **changes: Any) -> None:
+    """Check a report whose result was changed behind the runner's back."""
+    report = run(policy, 5, 5)
+    object.__setattr__(report, "results", (attrs.evolve(report.results[0], **changes),))
+    check_coverage(policy, report)
+
+
+@pytest.mark.contract("Q7")
+def test_an_unbound_report_is_empty() -> None:
+    report = QualityGateReport()
+    assert (report.unbound, report.passed, report.results) == (True, True, ())
+    assert report.payload() == {"kind": "dpone.data_quality.gates.v1", "passed": True, "results": []}
+    assert not run(QualityPolicy(), 1, 1).unbound
+
+
+@pytest.mark.contract("Q4", "Q7")
+@pytest.mark.parametrize("results", [[], None, (None,), {}], ids=repr)
+def test_an_unbound_report_with_anything_in_it_is_refused(results: Any) -> None:
+    _invalid(lambda: QualityGateReport(results=results))

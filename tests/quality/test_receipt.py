@@ -16,9 +16,16 @@ import attrs
 import pytest
 
 from dpone_provider.errors import DponeError
-from dpone_provider.quality.gates import Probe, QualityGateFailure
+from dpone_provider.quality.gates import Probe, QualityGateFailure, QualityGateReport
 from dpone_provider.quality.policy import AcceptanceMetricPolicy, GateSpec, QualityPolicy, Tolerance
-from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
+from dpone_provider.quality.receipt import (
+    QualityGateExecution,
+    QualityGateReceipt,
+    StagedQualityGateReceipt,
+    report_from_staged_quality_receipt,
+)
+from dpone_provider.quality.scope import QualityScopeSummary
+from dpone_provider.quality.snapshot import QualityExecutionSnapshot
 
 POLICY = QualityPolicy(gates=(GateSpec(id="rows", type="row_count_reconciliation", tolerance=Tolerance()),))
 INVALID = "DPONE_QUALITY_GATE_RECEIPT_INVALID"
@@ -186,6 +193,72 @@ def test_without_a_receipt_an_empty_policy_passes_and_authorizes_nothing() -> No
     assert owner.state == "OPEN"
 
 
+@pytest.mark.contract("Q7")
+def test_a_legacy_empty_receipt_passes_an_empty_policy_and_authorizes_nothing() -> None:
+    owner = execution(QualityPolicy())
+    receipt = QualityGateReceipt(report=QualityGateReport())
+    owner.accept_payload(receipt, "pre_commit")
+    owner.accept_state(receipt)
+    owner.accept_payload(receipt, "post_commit")
+    assert (receipt.unbound, owner.state) == (True, "OPEN")
+
+
+@pytest.mark.contract("Q3", "Q7")
+@pytest.mark.parametrize("issued", [True, False])
+def test_a_legacy_empty_receipt_does_not_pass_gates(issued: bool) -> None:
+    owner = execution()
+    if issued:
+        evaluate(owner)
+    receipt = QualityGateReceipt(report=QualityGateReport())
+    refused(REQUIRED, lambda: owner.accept_payload(receipt, "pre_commit"))
+    refused(REQUIRED, lambda: owner.accept_state(receipt))
+    assert owner.state == ("ISSUED" if issued else "OPEN")
+
+
+@pytest.mark.contract("Q7")
+def test_the_receipt_of_an_empty_policy_is_used_like_any_other() -> None:
+    owner = execution(QualityPolicy())
+    receipt = evaluate(owner)
+    assert not receipt.unbound
+    owner.accept_payload(receipt, "pre_commit")
+    owner.accept_state(receipt)
+    assert owner.state == "STATE_ACCEPTED"
+    refused(INVALID, lambda: owner.accept_state(receipt))
+
+
+@pytest.mark.contract("Q3")
+@pytest.mark.parametrize("thing", [{}, False, "", QualityGateReport()], ids=["dict", "False", "str", "report"])
+def test_an_empty_policy_takes_nothing_but_receipts(thing: Any) -> None:
+    refused(INVALID, lambda: execution(QualityPolicy()).accept_payload(thing, "pre_commit"))
+
+
+@pytest.mark.contract("Q4", "Q7")
+@pytest.mark.parametrize(
+    "binding",
+    [
+        {"policy_snapshot_id": POLICY.snapshot_id},
+        {"policy_fingerprint": POLICY.policy_fingerprint},
+        {"run_id": "run"},
+        {"load_id": "load"},
+        {"report": None},
+        {"report": {"passed": True}},
+        {"boundary": "precommit"},
+        {"boundary": None},
+        {"scope_summary": {"planned_count": 1}},
+        {"permit": object()},
+    ],
+    ids=lambda value: next(iter(value)),
+)
+def test_a_receipt_that_claims_anything_is_not_made_by_hand(binding: dict[str, Any]) -> None:
+    refused(INVALID, lambda: QualityGateReceipt(**{"report": QualityGateReport(), **binding}))
+
+
+@pytest.mark.contract("Q4", "Q7")
+def test_a_legacy_receipt_of_a_real_report_is_not_made_by_hand() -> None:
+    receipt = evaluate(execution())
+    refused(INVALID, lambda: QualityGateReceipt(report=receipt.report))
+
+
 def _direct(receipt: QualityGateReceipt, permit: object) -> QualityGateReceipt:
     return QualityGateReceipt(
         report=receipt.report,
@@ -230,6 +303,140 @@ def test_a_hollow_receipt_is_refused() -> None:
     owner = execution()
     evaluate(owner)
     refused(MISMATCH, lambda: owner.accept_payload(object.__new__(QualityGateReceipt), "pre_commit"))
+
+
+@pytest.mark.contract("Q4")
+def test_a_hollow_receipt_is_no_legacy_one() -> None:
+    owner = execution(QualityPolicy())
+    refused(MISMATCH, lambda: owner.accept_payload(object.__new__(QualityGateReceipt), "pre_commit"))
+
+
+@pytest.mark.contract("Q9")
+def test_the_old_name_of_a_receipt_is_the_same_type() -> None:
+    assert StagedQualityGateReceipt is QualityGateReceipt
+
+
+@pytest.mark.contract("Q9")
+def test_the_report_of_a_staged_receipt_is_handed_out() -> None:
+    receipt = evaluate(execution())
+    assert report_from_staged_quality_receipt(receipt) is receipt.report
+
+
+@pytest.mark.contract("Q3", "Q9")
+@pytest.mark.parametrize("thing", [None, {"report": {}}, QualityGateReport()], ids=["None", "dict", "report"])
+def test_what_is_no_receipt_has_no_report(thing: Any) -> None:
+    refused(INVALID, lambda: report_from_staged_quality_receipt(thing))
+
+
+@pytest.mark.contract("Q5", "Q9")
+@pytest.mark.parametrize("boundary", ["post_commit", "resume_validation"])
+def test_the_report_of_another_boundary_is_not_a_staged_one(boundary: str) -> None:
+    refused(MISMATCH, lambda: report_from_staged_quality_receipt(evaluate(execution(), boundary=boundary)))
+
+
+@pytest.mark.contract("Q5")
+@pytest.mark.parametrize("owned", ["pre_commit", "post_commit", "resume_validation"])
+@pytest.mark.parametrize("asked", ["pre_commit", "post_commit", "resume_validation"])
+def test_an_execution_evaluates_only_at_the_boundary_of_its_path(owned: Any, asked: str) -> None:
+    owner = QualityGateExecution(policy=POLICY, run_id="r", load_id="l", boundary=owned)
+    if owned == asked:
+        assert evaluate(owner, boundary=asked).boundary == owned
+    else:
+        refused(MISMATCH, lambda: evaluate(owner, boundary=asked))
+        assert owner.state == "OPEN"
+
+
+@pytest.mark.contract("Q6")
+def test_an_execution_is_bound_to_the_snapshot_it_was_given() -> None:
+    snapshot = QualityExecutionSnapshot.of(POLICY)
+    owner = QualityGateExecution(snapshot=snapshot, run_id="r", load_id="l")
+    assert owner.snapshot is snapshot
+    assert evaluate(owner).policy_snapshot_id == snapshot.policy_snapshot_id
+    assert execution().snapshot == snapshot
+
+
+@pytest.mark.contract("Q6")
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"policy": POLICY, "snapshot": QualityExecutionSnapshot.of(POLICY)}, {"snapshot": POLICY}],
+    ids=["neither", "both", "a policy for a snapshot"],
+)
+def test_an_execution_has_one_snapshot(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="either"):
+        QualityGateExecution(**given, run_id="r", load_id="l")
+
+
+@pytest.mark.contract("Q6")
+@pytest.mark.parametrize("boundary", ["pre_commit", "post_commit"])
+@pytest.mark.parametrize("step", ["evaluate", "payload", "state"])
+def test_a_policy_that_loses_its_gates_in_place_is_drift_at_every_step(step: str, boundary: Any) -> None:
+    policy = attrs.evolve(POLICY)
+    owner = QualityGateExecution(policy=policy, run_id="r", load_id="l", boundary=boundary)
+    if step != "evaluate":
+        receipt = evaluate(owner, boundary=boundary)
+        if step == "state":
+            owner.accept_payload(receipt, boundary)
+    object.__setattr__(policy, "gates", ())
+    steps: dict[str, Callable[[], object]] = {
+        "evaluate": lambda: evaluate(owner, boundary=boundary),
+        "payload": lambda: owner.accept_payload(None, boundary),
+        "state": lambda: owner.accept_state(None),
+    }
+    state = owner.state
+    with pytest.raises(DponeError) as error:
+        steps[step]()
+    assert (error.value.code, error.value.boundary) == ("DPONE_QUALITY_POLICY_DRIFT", boundary)
+    assert owner.state == state
+
+
+@pytest.mark.contract("Q1", "Q4")
+def test_answers_reach_the_gates_of_an_execution() -> None:
+    policy = QualityPolicy(gates=(GateSpec(id="keys", type="unique", sql="id", threshold=0),))
+    for answer, passed in ((0, True), (1, False)):
+        receipt = execution(policy).evaluate(
+            source=Probe(), target=Probe(), boundary="pre_commit", answers={"keys": answer}
+        )
+        assert receipt.report.passed is passed
+    assert not evaluate(execution(policy)).report.passed
+
+
+@pytest.mark.contract("Q4")
+def test_answers_that_fail_to_be_read_leave_no_receipt_and_no_second_try() -> None:
+    class Broken(dict):  # type: ignore[type-arg]
+        def get(self, key: object, default: object = None) -> Any:
+            raise RuntimeError("broken")
+
+    owner = execution()
+    with pytest.raises(RuntimeError, match="broken"):
+        owner.evaluate(source=Probe(), target=Probe(), boundary="pre_commit", answers=Broken())
+    refused(INVALID, lambda: evaluate(owner))
+    refused(REQUIRED, lambda: owner.accept_payload(None, "pre_commit"))
+
+
+@pytest.mark.contract("N2", "Q3")
+def test_a_receipt_carries_its_scope() -> None:
+    scope = QualityScopeSummary(
+        kind="native_transfer",
+        digest="sha256:" + "0" * 64,
+        planned_count=1,
+        active_count=1,
+        skipped_committed_count=0,
+        reactivated_count=0,
+    )
+    receipt = execution().evaluate(source=Probe(), target=Probe(), boundary="pre_commit", scope_summary=scope)
+    assert receipt.scope_summary is scope
+    assert evaluate(execution()).scope_summary is None
+
+
+@pytest.mark.contract("Q3")
+def test_a_scope_that_is_a_mapping_is_invalid() -> None:
+    scope: Any = {"planned_count": 1}
+    owner = execution()
+    refused(
+        INVALID,
+        lambda: owner.evaluate(source=Probe(), target=Probe(), boundary="pre_commit", scope_summary=scope),
+    )
+    refused(REQUIRED, lambda: owner.accept_payload(None, "pre_commit"))
 
 
 @pytest.mark.contract("Q4")

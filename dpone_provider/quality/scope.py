@@ -1,0 +1,50 @@
+"""What a receipt may say about the partitions that its counts are over: how many, and a digest of which (N2)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import attrs
+
+from dpone_provider.quality.verdicts import SHA256, is_count
+
+_KIND = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+
+
+def _count(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not is_count(value):
+        raise ValueError(f"{field.name} must be a whole number of zero or more")
+
+
+def _text(form: re.Pattern[str]) -> Any:
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if type(value) is not str or not form.fullmatch(value):
+            raise ValueError(f"{field.name} has another form")
+
+    return check
+
+
+@attrs.frozen(kw_only=True)
+class QualityScopeSummary:
+    """Counts of partitions, each once: planned = active + skipped, without what is active again. No id, no bound.
+
+    ``kind``: a word of at most 64 characters; ``digest``: ``sha256:`` over the sorted identities. Raises ``ValueError``
+    for anything else.
+    """
+
+    kind: str = attrs.field(validator=_text(_KIND))
+    digest: str = attrs.field(validator=_text(SHA256))
+    planned_count: int = attrs.field(validator=_count)
+    active_count: int = attrs.field(validator=_count)
+    skipped_committed_count: int = attrs.field(validator=_count)
+    reactivated_count: int = attrs.field(validator=_count)
+
+    def __attrs_post_init__(self) -> None:
+        active, skipped, again = self.active_count, self.skipped_committed_count, self.reactivated_count
+        if again > min(active, skipped) or self.planned_count != active + skipped - again:
+            raise ValueError("the partitions do not add up")
+
+    def payload(self) -> dict[str, Any]:
+        """The JSON form."""
+        return attrs.asdict(self)
