@@ -20,3 +20,9 @@ def operation_of(spec: LoadSpec, identity: RunIdentity) -> Operation:
         target=Target(cluster=sink.cluster, database=sink.table.database, table=sink.table.name),
         reprocess=identity.reprocess,
     )
+
+
+def observes_target(spec: LoadSpec) -> bool:
+    """Whether the live table is to be observed; only the route with the authority does (X5)."""
+    acceptance = spec.quality.acceptance
+    return spec.sink.durable_quality_replay and acceptance is not None and "target" in acceptance.sides

@@ -1,84 +1,139 @@
 """The evidence that a task keeps while it runs: pushed before each step acts, so a dead try leaves its last true word.
 
-One strict-JSON XCom under ``KEY``, below 4 KiB; it says what is known, never more (F4, protocol 8).
+One strict-JSON XCom under ``KEY``, at most 8 000 bytes; it says what is known, never more (F4, F8, protocol 8).
 """
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from dpone_provider.errors import DponeError
+from dpone_provider.load import evidence as pieces
 from dpone_provider.load.known import Known
+from dpone_provider.load.timeline import Line, at_text, recorded
+from dpone_provider.page.document import KEY, KIND, MILESTONES, Next, Original
+from dpone_provider.page.document import Evidence as Document
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.tenure import Fenced
 
 if TYPE_CHECKING:
     from dpone_provider.load.outcome import LoadOutcome
 
-KEY = "dpone_evidence"
-KIND = "dpone.evidence.v1"
-_LONGEST_NAMES = 2_500  # of an operation, in characters of JSON; beyond, its id has to do
-_LONGEST_TEXT = 200
+__all__ = ["KEY", "KIND", "Evidence"]
+_RUNNING = Next(title="Wait", text="The load is at work. What stands here is true of the last step that it announced.")
 
 
 class Evidence:
-    """``push(key, document)`` keeps a document; every step is told ``further`` afterwards."""
+    """``push(key, document)`` keeps a document; every step is told ``further`` afterwards.
+
+    ``try_number``: Airflow's; ``now``: Unix seconds.
+    """
 
     def __init__(
-        self, push: Callable[[str, dict[str, Any]], None], further: Callable[[str, dict[str, Any]], None]
+        self,
+        push: Callable[[str, dict[str, Any]], None],
+        further: Callable[[str, dict[str, Any]], None],
+        *,
+        try_number: int = 1,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._push = push
         self._further = further
-        self._names: dict[str, Any] = {}
+        self._now = now
         self._known = Known()
+        self._line = Line()
+        self._document = Document(
+            operation_id="", target="", target_commit=None, governance="blocked", next=_RUNNING, recorded_at="",
+            recorded_by_try=try_number,
+        )  # fmt: skip
 
-    def about(self, operation: Operation) -> None:
-        """From here on the evidence names this operation."""
-        payload = operation.payload()
-        self._names = {"operation_id": operation.operation_id}
-        if len(json.dumps(payload)) <= _LONGEST_NAMES:
-            self._names["operation"] = payload
+    def about(self, operation: Operation, *, connection: str = "", durable: bool = True, observes: bool = True) -> None:
+        """From here on the evidence names this operation. ``observes``: its live table is to be observed."""
+        passes = [name for name in MILESTONES if durable or name in ("staged", "dispatched", "proven")]
+        self._line = Line(passes=tuple(name for name in passes if observes or name != "observed"))
+        self._set(
+            operation_id=operation.operation_id,
+            operation=operation.payload(),
+            target=pieces.short(str(operation.target), 250),
+            connection=pieces.short(connection),
+            durable=durable,
+        )
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
         """One announced step, before it acts. Rows alone are no news."""
         self._known = self._known.after(step, facts)
+        self._line = self._line.after(step, facts, self._at())
+        if "record" in facts:
+            self._proof(facts)
         if step != "rows":
-            self._keep(governance="blocked")
+            self._keep()
         self._further(step, facts)
 
     def failed(self, error: DponeError) -> None:
         """How it ended: the error's own claim, and what to do. A fenced try leaves the word to the newer one."""
         if isinstance(error, Fenced):
             return
-        self._keep(
-            governance="blocked",
-            target_commit=error.target_commit,
-            error_code=error.code,
-            retryable=error.retryable,
-            next_step=error.next_step[:_LONGEST_TEXT],
-        )
+        self._line = self._line.failed(self._at())
+        context = error.context
+        gates = pieces.gates_of(context.get("quality_gates")) or self._document.gates
+        self._set(error=pieces.failure_of(error), next=pieces.next_of_error(error), gates=gates)
+        if "target_observation" in context:
+            self._set(counts=pieces.with_target(self._document.counts, context["target_observation"]))
+        self._keep("failed", target_commit=error.target_commit)
 
     def succeeded(self, outcome: LoadOutcome) -> None:
         """The proven end. ``target_observation``: of the live table; ``replayed_from``: which staging was proven."""
-        facts: dict[str, Any] = {"replayed": outcome.replayed, "target_observation": _observation(outcome.acceptance)}
-        if outcome.replayed and outcome.quality_replay is not None:
-            facts["replayed_from"] = outcome.quality_replay["replayed_from"]
-        self._keep(governance="complete", target_commit=outcome.target_commit, **facts)
+        replay = outcome.quality_replay if outcome.replayed else None
+        self._line = self._line.succeeded(self._at())
+        self._keep(
+            "succeeded",
+            governance="complete",
+            next=pieces.next_of_success(durable=outcome.durable),
+            target_commit=outcome.target_commit,
+            replayed=outcome.replayed,
+            replayed_from=Original(**replay["replayed_from"]) if replay is not None else None,
+            target_observation=_observation(outcome.acceptance),
+            gates=pieces.gates_of(outcome.gates),
+            counts=pieces.counts_of(outcome.acceptance, rows=outcome.final_rows),
+        )
 
-    def _keep(self, **facts: Any) -> None:
+    def _proof(self, facts: Mapping[str, Any]) -> None:
+        """What the authority's record brings: earlier attempts, and the sealed proof."""
+        record = facts["record"]
+        proof = pieces.sealed(record)
+        earlier = recorded(record, passes=self._line.passes, before=facts["attempt"]) if "attempt" in facts else ()
+        self._set(
+            generation=proof.generation,
+            gates=proof.gates,
+            counts=proof.counts,
+            digests=proof.digests,
+            attempts=earlier or self._document.attempts,
+        )
+
+    def _keep(self, outcome: Any = "running", **facts: Any) -> None:
         known = self._known
-        document = {
-            "kind": KIND,
-            **self._names,
-            "step": known.step,
-            "attempt": known.attempt,
-            "extracted_rows": known.rows,
-            "target_commit": known.target_commit,
+        facts = {"target_commit": known.target_commit, **facts}
+        document = attrs.evolve(
+            self._document,
+            step=known.step,
+            attempt=known.attempt,
+            extracted_rows=known.rows,
+            generation=pieces.live_on(self._document.generation, facts["target_commit"]),
+            attempts=(*self._document.attempts, self._line.attempt(outcome)),
+            recorded_at=self._at(),
             **facts,
-        }
-        self._push(KEY, document)
+        )
+        self._push(KEY, pieces.fitted(document))
+
+    def _set(self, **changes: Any) -> None:
+        self._document = attrs.evolve(self._document, **changes)
+
+    def _at(self) -> str:
+        return at_text(round(self._now() * 1000))
 
 
 def _observation(acceptance: Mapping[str, Any]) -> str:

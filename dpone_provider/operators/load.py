@@ -72,18 +72,24 @@ class DponeLoadOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Compose and run; everything that connects, reads or starts is made in here (F2)."""
         from dpone_provider.hooks.clickhouse import AirflowConnections
-        from dpone_provider.load.operation import operation_of
+        from dpone_provider.load.operation import observes_target, operation_of
         from dpone_provider.operators.evidence import Evidence
         from dpone_provider.operators.task_log import TaskLog
         from dpone_provider.runtime.compose import Surroundings
         from dpone_provider.runtime.run import run_load
 
-        evidence = Evidence(context["ti"].xcom_push, self.notify)
+        instance = context["ti"]
+        evidence = Evidence(instance.xcom_push, self.notify, try_number=instance.try_number)
         told = TaskLog(self.log, evidence.notify)
         try:
             spec = self._spec()
             identity = self._identity(context, spec)
-            evidence.about(operation_of(spec, identity))
+            evidence.about(
+                operation_of(spec, identity),
+                connection=spec.sink.connection_ref,
+                durable=spec.sink.durable_quality_replay,
+                observes=observes_target(spec),
+            )
             around = Surroundings(notify=told.notify, check_cancelled=self._check_killed)
             outcome = run_load(spec, identity, AirflowConnections(self.connections), around)
         except DponeError as error:

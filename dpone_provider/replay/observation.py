@@ -14,6 +14,7 @@ from dpone_provider.replay.capsule_core import (
     SHA256,
     STRING,
     TEXT,
+    CapsuleError,
     exactly,
     fields,
     invalid,
@@ -135,12 +136,21 @@ def observed(core: Mapping[str, Any], counts: TargetCounts) -> dict[str, Any]:
     staged = core["acceptance"].get("staged", {})
     rows = {core["binding"]["staged_rows"], staged.get("row_count"), value["row_count"]} - {None}
     if value["row_count"] is not None and len(rows) != 1:
-        raise mismatch("observation.row_count is not the staged one")
+        raise _differs("observation.row_count is not the staged one", value)
     for name in ("null_counts", "distinct_counts"):
         earlier = staged.get(name, {})
         if any(earlier.get(column, count) != count for column, count in value[name].items()):
-            raise mismatch(f"observation.{name} are not the staged ones")
+            raise _differs(f"observation.{name} are not the staged ones", value)
     return value
+
+
+def _differs(what: str, value: Mapping[str, Any]) -> CapsuleError:
+    """A mismatch that says what was counted."""
+    error = mismatch(what)
+    error.context["target_observation"] = {
+        name: value[name] for name in ("row_count", "null_counts", "distinct_counts")
+    }
+    return error
 
 
 def unavailable(core: Mapping[str, Any], attempt_id: str) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class QualityReplaySession:
         self._progress = do.Progress(inherited=self._inherited)
         self.target_commit = CLAIMED_COMMIT.get(record.phase, "not_started")
         facts = {"phase": record.phase, "epoch": record.epoch, "attempt": self.tenure.attempt}
-        self._ports.notify("claimed", facts)
+        self._ports.notify("claimed", {**facts, "record": record})
         for replica in record.replicas:
             keep = (record.generation, *record.predecessor.values())
             self._cleaner.clean(replica, below=record.epoch, keep=keep)

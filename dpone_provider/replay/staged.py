@@ -54,7 +54,6 @@ class Generation:
         capsule = seal(self._me, policy, self._proof, self.order.load_id)
         if capsule.kind == V2:
             required_reader(self._ports).reserve(request_of(capsule.core, self._ports.new_id()))
-        self._ports.notify("seal", {"core_digest": capsule.core_digest})
         sealed = attrs.evolve(
             record,
             phase="PREPARED",
@@ -63,6 +62,7 @@ class Generation:
             candidates=dict.fromkeys(self._me.replicas, self.order.name),
             capsule=capsule.encode(),
         )
+        self._ports.notify("seal", {"core_digest": capsule.core_digest, "record": sealed})
         sealed.reserve(capsule.largest())
         return sealed
 

@@ -20,7 +20,7 @@ from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
 from dpone_provider.errors import DponeError
 from dpone_provider.load.admission import admit_target
-from dpone_provider.load.operation import operation_of
+from dpone_provider.load.operation import observes_target, operation_of
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.load.refusals import unreadable
 from dpone_provider.manifest.digest import admission_digest
@@ -118,9 +118,7 @@ class Composition:
     @property
     def observes(self) -> bool:
         """Whether the live target is observed: the selector is on and acceptance asks for it."""
-        acceptance = self.spec.quality.acceptance
-        durable = self.spec.sink.durable_quality_replay
-        return durable and acceptance is not None and "target" in acceptance.sides
+        return observes_target(self.spec)
 
     def admit_target(self) -> TableState | None:
         """The live table, admitted for this route (M7); None when there is none yet."""

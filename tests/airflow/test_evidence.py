@@ -17,6 +17,7 @@ import pytest
 from dpone_provider.errors import DponeError
 from dpone_provider.load.outcome import LoadOutcome
 from dpone_provider.operators.evidence import KEY, KIND, Evidence
+from dpone_provider.page.document import parse
 from dpone_provider.replay.identity import Operation, Target
 from dpone_provider.replay.tenure import Fenced
 from dpone_provider.runtime.compose import operation_of
@@ -30,7 +31,7 @@ from tests.sandbox_fixture import ask
 from tests.wirelab import TcpProxy
 
 T = TypeVar("T")
-MOST_BYTES = 4096
+MOST_BYTES = 8001
 STEPS = [
     "claim",
     "reader",
@@ -47,6 +48,14 @@ STEPS = [
     "observe",
     "released",
 ]
+
+AT_LEAST = {
+    "sealed": {"PREPARED", "DISPATCHING", "COMMITTED", "COMPLETE"},
+    "dispatched": {"DISPATCHING", "COMMITTED", "COMPLETE"},
+    "proven": {"COMMITTED", "COMPLETE"},
+    "observed": {"COMPLETE"},
+    "complete": {"COMPLETE"},
+}
 
 
 class Away(Exception):
@@ -76,6 +85,7 @@ class Kept(DirectWire):
         if document["step"] == self.refuse:
             raise Away
         self.documents.append(json.loads(json.dumps(document, allow_nan=False)))
+        assert parse(document).payload() == self.documents[-1]
         self.look()
 
     def send(self, effect: Effect, call: Callable[[], T]) -> T:
@@ -94,6 +104,9 @@ class Kept(DirectWire):
             record = self.bench.record()
             assert live == record.generation
             assert record.phase in {"COMMITTED", "COMPLETE"}
+        reached = {step["step"] for step in last["attempts"][-1]["steps"] if step["state"] in ("done", "kept")}
+        for milestone, phases in AT_LEAST.items():
+            assert milestone not in reached or self.bench.record().phase in phases, milestone
         if last["governance"] == "complete":
             record = self.bench.record()
             assert (record.phase, record.owner, last["target_commit"]) == ("COMPLETE", "", "proven")
@@ -162,6 +175,42 @@ def test_evidence_is_kept_before_each_step_acts_and_stays_true_until_the_next(be
     assert {document["governance"] for document in kept.documents[:-1]} == {"blocked"}
 
 
+@pytest.mark.contract("F4", "O3")
+def test_it_says_what_was_counted_which_gates_passed_and_what_the_attempt_did(bench: Bench) -> None:
+    kept = Kept(bench)
+    outcome = kept.run()
+    last = kept.documents[-1]
+    rows = {"metric": "rows", "source": 5, "staged": 5, "target": 5}
+    assert [count for count in last["counts"] if count["metric"] == "rows"] == [rows]
+    assert [(gate["id"], gate["status"]) for gate in last["gates"]] == [("rows", "passed"), ("some", "passed")]
+    (replica,) = last["generation"]["replicas"]
+    assert (last["generation"]["uuid"], replica["live"]) == (outcome.generation, outcome.generation)
+    assert replica["predecessor"] == kept.before
+    (own,) = last["attempts"]
+    assert (own["outcome"], own["source_reads"], own["inserted_rows"], own["publications"]) == ("succeeded", 1, 5, 1)
+    assert {step["state"] for step in own["steps"]} == {"done"}
+    assert (last["error"], last["next"]["title"], last["recorded_by_try"]) == (None, "Nothing to do", 1)
+    assert len(json.dumps(last)) < 5_000
+
+
+@pytest.mark.contract("F4", "P3")
+def test_a_retry_shows_what_the_dead_try_did_and_that_nothing_is_repeated(bench: Bench) -> None:
+    dead = Kept(bench, refuse="pending")
+    with pytest.raises(Away):
+        dead.run()
+    kept = Kept(bench)
+    kept.run()
+    first, second = kept.documents[-1]["attempts"]
+    assert (first["outcome"], first["source_reads"], first["publications"]) == ("stopped", 1, 1)
+    assert [step["state"] for step in first["steps"]] == ["done"] * 5 + ["failed", "never"]
+    assert (second["source_reads"], second["inserted_rows"], second["publications"]) == (0, 0, 0)
+    assert [step["state"] for step in second["steps"]] == ["done"] + ["kept"] * 4 + ["done"] * 2
+    seen = [document["counts"] for document in kept.documents if document["step"] == "claimed"]
+    assert {count["staged"] for count in seen[0] if count["metric"] == "rows"} == {5}, (
+        "the sealed proof is known at once"
+    )
+
+
 @pytest.mark.contract("F4")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_whose_evidence_cannot_be_kept_does_not_act(bench: Bench, step: str) -> None:
@@ -213,7 +262,7 @@ def test_it_stays_small_whatever_names_and_remedies_are_like(operation: Operatio
     for document in kept:
         assert document["operation_id"] == operation.operation_id
         assert len(json.dumps(document, allow_nan=False)) < MOST_BYTES
-    assert ("operation" in kept[-1]) is (operation.dag_id == "d")
+    assert (kept[-1]["operation"] is not None) is (operation.dag_id == "d")
 
 
 @pytest.mark.contract("F4", "A8")
@@ -285,7 +334,7 @@ def test_a_task_whose_evidence_is_not_taken_stops_and_its_retry_publishes_once(w
 @pytest.mark.contract("F4")
 def test_a_final_failure_stays_what_it_is_when_its_evidence_is_not_taken(watched: Watched) -> None:
     load = watched.load(gates=[{"id": "many", "type": "min_rows", "threshold": 99}])
-    script = watched.start(AWAY_AT.format(condition='"error_code" in value', retries=1), load=load)
+    script = watched.start(AWAY_AT.format(condition='value["error"] is not None', retries=1), load=load)
     assert script.answer() == FAILED
     assert watched.steps(1)[-1] == "raised AirflowFailException"
     assert watched.steps(2) == [], "a retry cannot help"

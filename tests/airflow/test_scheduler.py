@@ -270,7 +270,8 @@ def test_a_load_that_means_something_else_by_its_retry_is_stopped_and_told_so(sc
     assert scene.ended() == "failed"
     held.release()
     evidence = scene.xcom("dpone_evidence")
-    assert (evidence["error_code"], evidence["retryable"]) == ("DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH", False)
+    assert evidence["error"]["code"] == "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH"
+    assert evidence["error"]["retryable"] is False
     assert (scene.bench.live(), scene.publications, scene.events()) == (live, 1, [])
     check(row_of("the worker is killed after the commit and the load edited", scene, scene.tries()))
 

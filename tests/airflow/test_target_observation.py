@@ -39,6 +39,11 @@ class Observing:
         return cls(script=script, child=child, held=held)
 
 
+def code_in(evidence: dict[str, Any]) -> str | None:
+    """The code of the error in the evidence of a task, None while there is none."""
+    return evidence["error"]["code"] if evidence["error"] is not None else None
+
+
 def finishes(watched: Watched, *, tries: int = 2) -> None:
     """A retry observes again and completes; nothing is read, inserted or published once more, without the source."""
     (watched.bench.folder / "source.csv").unlink()
@@ -111,7 +116,7 @@ def test_a_task_ended_while_it_observes_takes_its_child_along_and_writes_nothing
     assert watched.writes() == before
     assert watched.steps(1)[-1] == f"raised {raised}"
     is_pending(watched)
-    assert watched.xcom("dpone_evidence").get("error_code") == {"DponeError": "DPONE_CANCELLED"}.get(raised)
+    assert code_in(watched.xcom("dpone_evidence")) == {"DponeError": "DPONE_CANCELLED"}.get(raised)
     observing.held.release()
     finishes(watched)
 
@@ -156,7 +161,7 @@ def test_a_task_told_to_end_while_a_statement_is_under_way_goes_no_step_further(
     assert script.answer() == FAILED
     assert [told for told in watched.steps(1) if told != "rows"][-2:] == [step, "raised DponeError"]
     assert (watched.bench.record().phase, watched.xcom("return_value"), watched.events()) == (phase, None, 0)
-    assert watched.xcom("dpone_evidence")["error_code"] == "DPONE_CANCELLED"
+    assert code_in(watched.xcom("dpone_evidence")) == "DPONE_CANCELLED"
     assert watched.run() == SUCCEEDED
     assert (sum(watched.publications), watched.bench.ids()) == (1, [1, 2, 3, 4, 5])
 
@@ -268,7 +273,10 @@ def test_where_no_child_may_be_started_the_task_fails_before_anything_is_touched
     assert not any(watched.writes().values())
     assert (watched.bench.slot()[0], watched.bench.live(), watched.bench.private()) == (None, None, [])
     evidence = watched.xcom("dpone_evidence")
-    assert (evidence["error_code"], evidence["retryable"]) == ("DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED", False)
+    assert (evidence["error"]["code"], evidence["error"]["retryable"]) == (
+        "DPONE_REPLAY_QUALITY_EVIDENCE_UNSUPPORTED",
+        False,
+    )
     assert evidence["target_commit"] == "not_started"
 
 
@@ -323,5 +331,5 @@ def test_a_failure_raises_before_downstream_tasks_and_assets_see_a_success(
     assert watched.steps(1)[-1] == f"raised {raised}"
     assert (watched.xcom("return_value"), watched.events()) == (None, 0)
     evidence = watched.xcom("dpone_evidence")
-    assert (evidence["error_code"], evidence["target_commit"], evidence["governance"]) == (code, commit, "blocked")
-    assert evidence["retryable"] is (raised == "DponeError")
+    assert (evidence["error"]["code"], evidence["target_commit"], evidence["governance"]) == (code, commit, "blocked")
+    assert evidence["error"]["retryable"] is (raised == "DponeError")
