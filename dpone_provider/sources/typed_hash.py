@@ -26,6 +26,8 @@ from dpone_provider.sources.xxhash import Words
 _ROWS: Final = 32_768
 """Rows at a time: what is worked on stays in the processor's cache."""
 
+_SCRATCH: Final = 1 << 23
+
 
 class MultisetHasher:
     """A running hash over batches of one wire schema.
@@ -52,6 +54,9 @@ class MultisetHasher:
         self.unsupported: tuple[str, ...] = tuple(unsupported)
         """Names of the columns that cannot be hashed; with any of them there is no digest."""
         self._counts = [0, 0, 0, 0]
+        # glibc gives the top of the heap back after every step, and half of the time would go into getting it again;
+        # freeing one large block makes it keep twice as much.
+        np.empty(_SCRATCH, np.uint8)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the batch's rows."""

@@ -56,12 +56,17 @@ def _coded(inner: Cells, salt: Salt) -> Cells:
     null = np.array([salt.null], np.uint64)
 
     def cells(array: pa.DictionaryArray) -> Words:
-        known = np.concatenate([inner(array.dictionary), null])
-        places: Words = np.from_dlpack(array.indices.cast(pa.int64()).fill_null(len(known) - 1))
-        found: Words = known.take(places)
-        return found
+        return _decoded(np.concatenate([inner(array.dictionary), null]), array.indices)
 
     return cells
+
+
+def _decoded(known: Words, codes: pa.Array) -> Words:
+    """What each code stands for; NULL for the last."""
+    wide = codes.cast(pa.int64())
+    places: Words = np.from_dlpack(wide.fill_null(len(known) - 1) if wide.null_count else wide)
+    found: Words = known.take(places)
+    return found
 
 
 def _words(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells:
@@ -144,17 +149,27 @@ def _strings(wire: pa.DataType) -> Cells | None:
             return xxhash64(data, np.arange(array.offset, array.offset + len(array) + 1) * width)
 
         return words
-    if not (is_text(wire) or is_bytes(wire)):
-        return None
-    if pa.types.is_string_view(wire) or pa.types.is_binary_view(wire):
-        plain = pa.string() if is_text(wire) else pa.binary()
-        return lambda array: _text(array.cast(plain))
-    return _text
+    return _Texts(wire) if is_text(wire) or is_bytes(wire) else None
 
 
-def _text(array: pa.Array) -> Words:
-    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
-    return xxhash64(data, buffers.offsets(array))
+class _Texts:
+    """Strings of any length. While a column repeats itself, every string is hashed once."""
+
+    def __init__(self, wire: pa.DataType) -> None:
+        views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+        self._plain = views.get(wire)
+        self._repeats = True
+
+    def __call__(self, array: pa.Array) -> Words:
+        plain = array if self._plain is None else array.cast(self._plain)
+        if not self._repeats or plain.null_count == len(plain):
+            return self._hashes(plain)
+        coded = plain.dictionary_encode()
+        self._repeats = len(coded.dictionary) <= len(plain) // 8
+        return _decoded(self._hashes(coded.dictionary), coded.indices)
+
+    def _hashes(self, array: pa.Array) -> Words:
+        return xxhash64(np.frombuffer(array.buffers()[2] or b"", np.uint8), buffers.offsets(array))
 
 
 def _moments(wire: pa.DataType, kind: ChType) -> Cells | None:

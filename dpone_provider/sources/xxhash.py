@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 Words = np.ndarray
 """An array of uint64."""
+
+Step = Callable[[Words, Words], Words]
 
 _PRIMES = (
     *(11400714785074694791, 14029467366897019727, 1609587929392839161),
@@ -46,7 +49,7 @@ class _Loader:
     """Little-endian words at any places of a byte string, by two aligned reads where they are not aligned."""
 
     def __init__(self, data: np.ndarray, shifted: bool) -> None:
-        self._words = np.zeros(len(data) // 8 + 2, np.uint64)
+        self._words = np.zeros(len(data) // 8 + 5, np.uint64)
         self._words.view(np.uint8)[: len(data)] = data
         self._shifted = shifted
 
@@ -65,62 +68,88 @@ class _Loader:
 
 def _stripes(hashes: Words, load: _Loader, places: np.ndarray, lengths: np.ndarray) -> None:
     """The part of 32 bytes at a time; the longest strings first, so that those still at work are a prefix."""
-    order = np.argsort(-lengths, kind="stable") if (lengths != lengths[0]).any() else np.arange(len(lengths))
-    stripes = lengths[order] >> 5
-    active = int(np.count_nonzero(stripes))
-    order = order[:active]
+    order = np.flatnonzero(lengths >= 32)
+    stripes = -(lengths[order] >> 5)
+    if stripes.min() != stripes.max():
+        sorted_ = np.argsort(stripes.astype(np.min_scalar_type(stripes.min())), kind="stable")
+        order, stripes = order[sorted_], stripes[sorted_]
     at = places[order] + np.arange(0, 32, 8)[:, None]
-    lanes = np.repeat(_STARTS, active, axis=1)
-    for stripe in range(int(stripes[0])):
-        still = int(np.searchsorted(-stripes[:active], -stripe, side="left"))
+    lanes = np.repeat(_STARTS, len(order), axis=1)
+    for stripe in range(-int(stripes[0])):
+        still = int(np.searchsorted(stripes, -stripe, side="left"))
         lanes[:, :still] = _round(lanes[:, :still], load(at[:, :still] + 32 * stripe))
     mixed = _turned(lanes[0], 1) + _turned(lanes[1], 7) + _turned(lanes[2], 12) + _turned(lanes[3], 18)
     for lane in lanes:
-        mixed ^= _round(np.uint64(0), lane)
+        lane *= _P2
+        mixed ^= _turned(lane, 31) * _P1
         mixed *= _P1
         mixed += _P4
     hashes[order] = mixed
 
 
 def _rest(hashes: Words, load: _Loader, places: np.ndarray, left: np.ndarray) -> None:
-    """Up to three words, then what is shorter."""
-    for step in range(3):
-        which = _which(left >= 8 * (step + 1))
-        if which is not None:
-            mixed = hashes[which] ^ _round(np.uint64(0), load(places[which] + 8 * step))
-            hashes[which] = _turned(mixed, 27) * _P1 + _P4
-    _tail(hashes, load(places + (left & 24)), left)
+    """Up to three words, half a word, up to three bytes."""
+    for start in range(0, 24, 8):
+        _mix_where(left >= start + 8, hashes, _word, places + start, load)
+    last = load(places + (left & 24))
+    _mix_where((left & 4) != 0, hashes, _half, last & np.uint64(0xFFFFFFFF))
+    last >>= ((left & 4) << 3).view(np.uint64)
+    for count in range(3):
+        _mix_where((left & 3) > count, hashes, _byte, last & np.uint64(0xFF))
+        last >>= np.uint64(8)
 
 
-def _tail(hashes: Words, words: Words, left: np.ndarray) -> None:
-    """Up to seven bytes: half a word, then up to three single ones."""
-    which = _which((left & 4) != 0)
-    if which is not None:
-        mixed = hashes[which] ^ ((words[which] & np.uint64(0xFFFFFFFF)) * _P1)
-        hashes[which] = _turned(mixed, 23) * _P2 + _P3
-        words[which] >>= np.uint64(32)
-    for step in range(3):
-        which = _which((left & 3) > step)
-        if which is not None:
-            mixed = hashes[which] ^ ((words[which] >> np.uint64(8 * step) & np.uint64(0xFF)) * _P5)
-            hashes[which] = _turned(mixed, 11) * _P1
+def _mix_where(mask: np.ndarray, hashes: Words, step: Step, words: np.ndarray, load: _Loader | None = None) -> None:
+    """Mix words (or what stands at these places) into some hashes.
 
-
-def _which(mask: np.ndarray) -> np.ndarray | slice | None:
-    """Where to work: everywhere without an index, None for nowhere."""
+    A few are picked out; when there are many, all are computed, which is cheaper than to pick them.
+    """
     chosen = int(np.count_nonzero(mask))
-    if chosen == 0:
-        return None
-    return slice(None) if chosen == len(mask) else np.flatnonzero(mask)
+    if chosen > len(mask) // 4:
+        np.copyto(hashes, step(hashes, words if load is None else load(words)), where=mask)
+    elif chosen:
+        which = np.flatnonzero(mask)
+        words = words[which]
+        hashes[which] = step(hashes[which], words if load is None else load(words))
 
 
-def _round(lane: Words | np.uint64, words: Words) -> Words:
-    mixed = words * _P2
-    mixed += lane
-    mixed = _turned(mixed, 31)
-    mixed *= _P1
-    return mixed
+def _word(hashes: Words, words: Words) -> Words:
+    words *= _P2
+    words = _turned(words, 31)
+    words *= _P1
+    words ^= hashes
+    words = _turned(words, 27)
+    words *= _P1
+    words += _P4
+    return words
+
+
+def _half(hashes: Words, words: Words) -> Words:
+    words *= _P1
+    words ^= hashes
+    words = _turned(words, 23)
+    words *= _P2
+    words += _P3
+    return words
+
+
+def _byte(hashes: Words, words: Words) -> Words:
+    words *= _P5
+    words ^= hashes
+    words = _turned(words, 11)
+    words *= _P1
+    return words
+
+
+def _round(lanes: Words, words: Words) -> Words:
+    words *= _P2
+    words += lanes
+    words = _turned(words, 31)
+    words *= _P1
+    return words
 
 
 def _turned(words: Words, bits: int) -> Words:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+    turned = words >> np.uint64(64 - bits)
+    turned |= words << np.uint64(bits)
+    return turned
