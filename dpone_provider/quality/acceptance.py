@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, Protocol
 
 from dpone_provider.canonical import MAX_INTEGER
 from dpone_provider.quality.metric_request import (
@@ -21,6 +21,7 @@ from dpone_provider.quality.metric_request import (
 )
 
 __all__ = [
+    "AcceptanceMetricProbe",
     "AcceptanceMetricsRecorder",
     "MetricRequest",
     "plan_requests",
@@ -66,6 +67,13 @@ def unavailable_snapshot(request: MetricRequest) -> dict[str, Any]:
     return _snapshot(request, warnings=[code])
 
 
+class AcceptanceMetricProbe(Protocol):
+    """Whatever can observe a side."""
+
+    def collect(self, request: MetricRequest) -> object:
+        """The answer to a request, of any form: nobody trusts it."""
+
+
 class AcceptanceMetricsRecorder:
     """Collects exactly one snapshot for each request; unavailable sides are recorded at once."""
 
@@ -80,6 +88,14 @@ class AcceptanceMetricsRecorder:
     def open_requests(self) -> tuple[MetricRequest, ...]:
         """The requests that still wait for their snapshot."""
         return tuple(request for side, request in self._requests.items() if side not in self._snapshots)
+
+    def collect(self, side: str, probe: AcceptanceMetricProbe | None) -> dict[str, Any]:
+        """Ask a side's probe once and record its answer; without a probe the side is unavailable.
+
+        Raises like ``record`` and ``unavailable``; an exception of the probe passes as it is, and nothing is recorded.
+        """
+        request = self._open(side)
+        return self.unavailable(side) if probe is None else self.record(side, probe.collect(request))
 
     def record(self, side: str, answer: object) -> dict[str, Any]:
         """Rebuild and keep a side's snapshot. Raises like ``rebuild_snapshot``, and for a second or unasked one."""

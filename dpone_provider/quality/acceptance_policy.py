@@ -14,6 +14,9 @@ ACCEPTANCE_MODES = ("warn_only", "required")
 ACCEPTANCE_SIDES = ("source", "staged", "target")
 NOTHING = ("off", "none")
 BUSINESS = ("business_columns", "source_and_binary_semantics", "strict")
+COLUMN_CHECKS = ("null_counts", "distinct_counts")
+CHECKS = ("row_count", *COLUMN_CHECKS)
+PATH: Path = ("quality", "acceptance")
 COLUMN_WORDS = (*NOTHING, "all_columns", *BUSINESS)
 
 CODE = "DPONE_ACCEPTANCE_CONFIGURATION"
@@ -30,32 +33,31 @@ class AcceptanceMetricConfigurationError(DponeError, ValueError):
         super().__init__(code, f"{field_path}: {message}" if message else field_path, remedy=remedy)
 
 
-_BOOL = attrs.validators.instance_of(bool)
-
-
-def _column_check(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if isinstance(value, tuple) and value and all(type(name) is str and name for name in value):
-        return
-    if value not in ("none", "all_columns", "business_columns"):
-        raise ValueError(f"{field.name} does not select columns")
-
-
 @attrs.frozen(kw_only=True)
 class AcceptanceMetricPolicy:
     """Which observations of which sides a load needs.
 
-    ``null_counts`` and ``distinct_counts`` are ``none``, ``all_columns``, ``business_columns`` or a tuple of column
-    names. The default is a disabled policy: nothing is asked for.
+    ``null_counts`` and ``distinct_counts`` become ``none``, ``all_columns``, ``business_columns`` or a tuple of column
+    names. The default is a disabled policy: nothing is asked for. Raises ``AcceptanceMetricConfigurationError`` for
+    what an author may not write either (X1).
     """
 
-    enabled: bool = attrs.field(default=False, validator=_BOOL)
-    mode: str = attrs.field(default="warn_only", validator=attrs.validators.in_(ACCEPTANCE_MODES))
-    source: bool = attrs.field(default=True, validator=_BOOL)
-    staged: bool = attrs.field(default=True, validator=_BOOL)
-    target: bool = attrs.field(default=True, validator=_BOOL)
-    row_count: bool = attrs.field(default=True, validator=_BOOL)
-    null_counts: ColumnCheck = attrs.field(default="none", validator=_column_check)
-    distinct_counts: ColumnCheck = attrs.field(default="none", validator=_column_check)
+    enabled: bool = False
+    mode: str = "warn_only"
+    source: bool = True
+    staged: bool = True
+    target: bool = True
+    row_count: bool = True
+    null_counts: ColumnCheck = "none"
+    distinct_counts: ColumnCheck = "none"
+
+    def __attrs_post_init__(self) -> None:
+        reader = Reader(code=CODE)
+        values = _read_values(self._authored(), PATH, reader)
+        if reader.problems:
+            raise _error(reader.problems[0])
+        for check in COLUMN_CHECKS:
+            object.__setattr__(self, check, values[check])
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -66,14 +68,17 @@ class AcceptanceMetricPolicy:
         """The JSON form that digests are made of; None when disabled, since a disabled policy asks for nothing."""
         if not self.enabled:
             return None
+        authored = self._authored()
+        del authored["enabled"]
+        checks = {name: list(check) if type(check) is tuple else check for name, check in authored["checks"].items()}
+        return {**authored, "checks": checks}
+
+    def _authored(self) -> dict[str, Any]:
         return {
+            "enabled": self.enabled,
             "mode": self.mode,
             "capture": {side: getattr(self, side) for side in ACCEPTANCE_SIDES},
-            "checks": {
-                "row_count": self.row_count,
-                "null_counts": _json(self.null_counts),
-                "distinct_counts": _json(self.distinct_counts),
-            },
+            "checks": {name: getattr(self, name) for name in CHECKS},
         }
 
     @classmethod
@@ -92,7 +97,7 @@ class AcceptanceMetricPolicy:
                 reader.note(("quality",), "This must be a mapping.", "Use the fields gates, acceptance.")
             elif "acceptance" in quality:
                 reader.code = CODE
-                policy = read_acceptance(quality["acceptance"], ("quality", "acceptance"), reader)
+                policy = read_acceptance(quality["acceptance"], PATH, reader)
         if reader.problems:
             raise _error(reader.problems[0])
         return policy or cls()
@@ -101,9 +106,16 @@ class AcceptanceMetricPolicy:
 def read_acceptance(raw: object, path: Path, reader: Reader) -> AcceptanceMetricPolicy | None:
     """The policy of an authored mapping, or None when ``reader`` got problems. A disabled one is checked as well."""
     before = len(reader.problems)
+    values = _read_values(raw, path, reader)
+    return None if len(reader.problems) > before else AcceptanceMetricPolicy(**values)
+
+
+def _read_values(raw: object, path: Path, reader: Reader) -> dict[str, Any]:
+    """The fields of a policy; they are whole only when ``reader`` got no problem."""
+    before = len(reader.problems)
     fields = reader.mapping(raw, path, ("enabled", "mode", "capture", "checks"))
     if fields is None:
-        return None
+        return {}
     enabled = reader.flag(fields.get("enabled"), (*path, "enabled"))
     mode = reader.choice(fields.get("mode", "warn_only"), (*path, "mode"), ACCEPTANCE_MODES)
     capture = _read_capture(fields.get("capture", {}), (*path, "capture"), reader)
@@ -113,9 +125,7 @@ def read_acceptance(raw: object, path: Path, reader: Reader) -> AcceptanceMetric
             reader.note((*path, "capture"), "No side is captured.", "Set source, staged or target to true.")
         if not checks["row_count"] and checks["null_counts"] == checks["distinct_counts"] == "none":
             reader.note((*path, "checks"), "No check is asked for.", "Ask for a check, or set enabled to false.")
-    if len(reader.problems) > before or enabled is None or mode is None:
-        return None
-    return AcceptanceMetricPolicy(enabled=enabled, mode=mode, **capture, **checks)
+    return {"enabled": enabled, "mode": mode, **capture, **checks}
 
 
 def _read_capture(raw: object, path: Path, reader: Reader) -> dict[str, Any]:
@@ -124,10 +134,9 @@ def _read_capture(raw: object, path: Path, reader: Reader) -> dict[str, Any]:
 
 
 def _read_checks(raw: object, path: Path, reader: Reader) -> dict[str, Any]:
-    names = ("null_counts", "distinct_counts")
-    fields = reader.mapping(raw, path, ("row_count", *names)) or {}
+    fields = reader.mapping(raw, path, CHECKS) or {}
     checks: dict[str, Any] = {"row_count": reader.flag(fields.get("row_count", True), (*path, "row_count"))}
-    for name in names:
+    for name in COLUMN_CHECKS:
         checks[name] = _read_columns(fields.get(name, False), (*path, name), reader)
     return checks
 
@@ -150,10 +159,6 @@ def _read_columns(raw: object, path: Path, reader: Reader) -> ColumnCheck:
         else:
             seen.add(item)
     return tuple(item for item in raw if type(item) is str)
-
-
-def _json(check: ColumnCheck) -> str | list[str]:
-    return check if isinstance(check, str) else list(check)
 
 
 def _error(problem: FieldProblem) -> AcceptanceMetricConfigurationError:

@@ -19,7 +19,7 @@ from dpone_provider.quality.policy import AcceptanceMetricPolicy, GateSpec, Qual
 from tests.manifest.families import CASES, CSV, batch_whole, case, written
 
 GATE = GateSpec(id="g", type="min_rows", side="target", threshold=1, tolerance=Tolerance())
-POLICY = AcceptanceMetricPolicy(enabled=True)
+POLICY = AcceptanceMetricPolicy(enabled=True, null_counts="business_columns")
 # The quality room's values are digested as their snapshot: one other value for each field, which must be seen there.
 QUALITY: dict[type, tuple[Any, dict[str, Any]]] = {
     QualityPolicy: (QualityPolicy(), {"gates": (GATE,), "acceptance": POLICY}),

@@ -20,6 +20,7 @@ from dpone_provider.quality.acceptance import (
     rebuild_snapshot,
     unavailable_snapshot,
 )
+from dpone_provider.quality.metric_request import UNAVAILABLE, capture_error_code, unobserved
 from dpone_provider.quality.policy import AcceptanceMetricPolicy
 
 UINT64 = 2**64 - 1
@@ -181,6 +182,13 @@ class Hostile(dict):  # type: ignore[type-arg]
         raise RuntimeError("hostile code ran")
 
 
+def _nested() -> Any:
+    value: Any = "password=hunter2 " * 6000
+    for _ in range(200):
+        value = {"hunter2": [value]}
+    return value
+
+
 BAD_ANSWERS = [
     pytest.param(None, id="nothing"),
     pytest.param([], id="list"),
@@ -208,6 +216,8 @@ BAD_ANSWERS = [
     pytest.param(answer(dataset="mart.other"), id="identity of its own"),
     pytest.param(answer(warnings=["x"]), id="warning"),
     pytest.param(answer(warnings="x"), id="warning text"),
+    pytest.param(answer(null_counts={"record_id": _nested()}), id="100 KiB of nested secrets for a count"),
+    pytest.param(answer(password=_nested()), id="100 KiB of nested secrets beside the counts"),
     pytest.param(answer(warnings=["password=hunter2 " * 6000]), id="100 KiB of secrets"),
 ]
 
@@ -293,6 +303,98 @@ def test_a_second_or_unasked_snapshot_is_refused(side: str) -> None:
     recorder = AcceptanceMetricsRecorder(plan(policy()))
     recorder.record("source", answer())
     refused(f"{side}_acceptance_metric_snapshot_unexpected", lambda: recorder.record(side, answer()))
+
+
+class Probe:
+    """A probe that answers once, or raises."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        self.asked: list[MetricRequest] = []
+
+    def collect(self, asked: MetricRequest) -> Any:
+        self.asked.append(asked)
+        if isinstance(self.given, BaseException):
+            raise self.given
+        return self.given
+
+
+@pytest.mark.contract("X5")
+def test_a_probe_is_asked_once_with_its_own_request() -> None:
+    recorder, probe = AcceptanceMetricsRecorder(plan(policy())), Probe(answer())
+    snapshot = recorder.collect("staged", probe)
+    assert probe.asked == [request(side="staged")]
+    assert snapshot == rebuild_snapshot(request(side="staged"), answer())
+    refused("staged_acceptance_metric_snapshot_unexpected", lambda: recorder.collect("staged", probe))
+    assert len(probe.asked) == 1
+
+
+@pytest.mark.contract("X5")
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_required_side_without_a_probe_is_refused(side: str) -> None:
+    recorder = AcceptanceMetricsRecorder(
+        plan(policy(target=True, staged=False), source=("record_id",), target=("record_id",))
+    )
+    error = refused(f"{side}_acceptance_metric_probe_unavailable", lambda: recorder.collect(side, None))
+    assert error.context["acceptance_side"] == side
+
+
+@pytest.mark.contract("X5")
+def test_a_side_without_a_probe_is_one_warning_when_only_warned() -> None:
+    recorder = AcceptanceMetricsRecorder([request("warn_only")])
+    assert recorder.collect("source", None)["warnings"] == ["source_acceptance_metric_probe_unavailable"]
+    assert recorder.open_requests == ()
+
+
+@pytest.mark.contract("X6")
+@pytest.mark.parametrize("mode", ["required", "warn_only"])
+@pytest.mark.parametrize("side", ["source", "staged"])
+@pytest.mark.parametrize(
+    "raised", [RuntimeError("password=hunter2"), KeyboardInterrupt(), DponeError("DPONE_SERVER_REFUSED")]
+)
+def test_the_exception_of_a_probe_passes_as_it_was_and_records_nothing(
+    mode: str, side: str, raised: BaseException
+) -> None:
+    recorder = AcceptanceMetricsRecorder([request(mode, side)])
+    with pytest.raises(type(raised)) as error:
+        recorder.collect(side, Probe(raised))
+    assert error.value is raised
+    assert [asked.side for asked in recorder.open_requests] == [side]
+    refused(UNAVAILABLE[side], recorder.snapshots)
+
+
+@pytest.mark.contract("X6")
+@pytest.mark.parametrize("given", BAD_ANSWERS)
+def test_a_probe_with_a_bad_answer_leaves_the_side_open_when_required(given: object) -> None:
+    recorder = AcceptanceMetricsRecorder([request()])
+    refused("source_acceptance_metric_snapshot_invalid", lambda: recorder.collect("source", Probe(given)))
+    assert len(recorder.open_requests) == 1
+
+
+@pytest.mark.contract("X6")
+@pytest.mark.parametrize("given", BAD_ANSWERS)
+def test_a_probe_with_a_bad_answer_is_one_warning_when_only_warned(given: object) -> None:
+    recorder = AcceptanceMetricsRecorder([request("warn_only")])
+    assert recorder.collect("source", Probe(given))["warnings"] == ["acceptance_metric_snapshot_invalid"]
+    assert len(recorder.snapshots()) == 1
+
+
+@pytest.mark.contract("X6", "X8", "X9")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RuntimeError("password=hunter2"), "target_acceptance_metric_probe_failed"),
+        (KeyboardInterrupt("hunter2"), "target_acceptance_metric_probe_failed"),
+        (DponeError("DPONE_SERVER_REFUSED", "hunter2"), "DPONE_SERVER_REFUSED"),
+        (
+            unobserved("target", "target_acceptance_metric_snapshot_invalid", "hunter2"),
+            "target_acceptance_metric_snapshot_invalid",
+        ),
+    ],
+    ids=["foreign", "interrupt", "ours", "unobserved"],
+)
+def test_evidence_of_a_failed_capture_is_a_code(error: BaseException, code: str) -> None:
+    assert capture_error_code("target", error) == code
 
 
 @pytest.mark.contract("X6")

@@ -359,6 +359,55 @@ def test_malformed_acceptance_is_refused_alike_by_the_parser_and_by_python(raw: 
 
 
 @pytest.mark.contract("X1")
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"enabled": None}, "enabled"),
+        ({"enabled": 1}, "enabled"),
+        ({"enabled": "true"}, "enabled"),
+        ({"mode": "requierd"}, "mode"),
+        ({"mode": None}, "mode"),
+        ({"source": "yes"}, "capture.source"),
+        ({"staged": 1}, "capture.staged"),
+        ({"target": None}, "capture.target"),
+        ({"row_count": 0}, "checks.row_count"),
+        ({"null_counts": "every"}, "checks.null_counts"),
+        ({"null_counts": ()}, "checks.null_counts"),
+        ({"null_counts": None}, "checks.null_counts"),
+        ({"distinct_counts": ("a", " ")}, "checks.distinct_counts[1]"),
+        ({"distinct_counts": ("a", "a")}, "checks.distinct_counts[1]"),
+        ({"distinct_counts": (True,)}, "checks.distinct_counts[0]"),
+        ({"enabled": True, "source": False, "staged": False, "target": False}, "capture"),
+        ({"enabled": True, "row_count": False}, "checks"),
+        ({"enabled": False, "mode": "no"}, "mode"),
+    ],
+    ids=repr,
+)
+def test_a_policy_made_in_python_refuses_what_an_author_may_not_write(fields: dict[str, Any], path: str) -> None:
+    with pytest.raises(AcceptanceMetricConfigurationError) as refused:
+        AcceptanceMetricPolicy(**fields)
+    assert refused.value.code == "DPONE_ACCEPTANCE_CONFIGURATION"
+    assert refused.value.field_path == f"quality.acceptance.{path}"
+
+
+@pytest.mark.contract("X1")
+@pytest.mark.parametrize("check", [True, "strict", "source_and_binary_semantics", "business_columns"])
+def test_a_policy_made_in_python_takes_the_words_of_an_author(check: Any) -> None:
+    made = AcceptanceMetricPolicy(enabled=True, null_counts=check)
+    assert made == AcceptanceMetricPolicy(enabled=True, null_counts="business_columns")
+    assert AcceptanceMetricPolicy(null_counts="off", distinct_counts=False) == AcceptanceMetricPolicy()  # type: ignore[arg-type]
+    assert AcceptanceMetricPolicy(null_counts=["b", "a"]).null_counts == ("b", "a")  # type: ignore[arg-type]
+
+
+@pytest.mark.contract("X1")
+def test_a_refusal_says_what_to_do() -> None:
+    with pytest.raises(AcceptanceMetricConfigurationError) as refused:
+        AcceptanceMetricPolicy(mode="x")
+    assert refused.value.message == "quality.acceptance.mode: This is not one of the allowed words."
+    assert refused.value.next_step == "Use one of warn_only, required."
+
+
+@pytest.mark.contract("X1")
 def test_a_disabled_policy_may_ask_for_nothing() -> None:
     off = {"source": False, "staged": False, "target": False}
     policy, problems = parse_quality({"acceptance": {"enabled": False, "capture": off}})
