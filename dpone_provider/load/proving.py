@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,21 +12,18 @@ from dpone_provider.clickhouse import staging
 from dpone_provider.clickhouse.catalog import TableState, table_state
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
+from dpone_provider.load.gating import Gating
 from dpone_provider.load.reading import Reading, StagingRoom
 from dpone_provider.load.refusals import staging_failed
 from dpone_provider.load.target_plan import admit_memory, target_plan
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest
-from dpone_provider.quality.gates import Probe, QualityGateFailure
-from dpone_provider.quality.receipt import QualityGateReceipt
 from dpone_provider.reader.admission import approximate_distinct
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sources.fit import Fit
 from dpone_provider.sources.observe import SourceObserver, Unavailable
 from dpone_provider.wire import StatementFailed
-
-BOUNDARY: Final = "pre_commit"
 
 
 class Prover:
@@ -57,16 +54,16 @@ class Prover:
             )
         room.note("staged", {"rows": counted.row_count})
         order.keep_alive()
-        receipt = self._gate(source.rows, counted.row_count)
-        room.note("quality_checked", {"gates": len(receipt.report.results)})
+        gating = Gating(room, order, reading)
+        receipt = gating.judge(counted.row_count)
         recorder = AcceptanceMetricsRecorder(reading.asked.values())
         for request in recorder.open_requests:
             _record(recorder, request, reading.observer if request.side == "source" else counted)
             room.note(f"{request.side}_metrics_captured", {})
         return StagedProof(
             rows=source.rows,
-            source_probe={"row_count": source.rows, "typed_hash": None},
-            target_probe={"row_count": counted.row_count, "typed_hash": None},
+            source_probe=gating.source.payload(),
+            target_probe=gating.target.payload(),
             report=receipt.report.payload(),
             acceptance=recorder.snapshots(),
             effective_plan=_effective_plan(spec, source.schema, fit),
@@ -96,21 +93,6 @@ class Prover:
             return approximate_distinct(room.control, room.spec.sink.table.database, self._order.name, names)
         except StatementFailed as failed:
             raise staging_failed(failed, "The distinct values of the generation could not be estimated") from failed
-
-    def _gate(self, sent: int, staged: int) -> QualityGateReceipt:
-        """Evaluate the gates once and accept the receipt for the payload; the path's end accepts the state (Q5)."""
-        execution = self._room.begin(self._order.load_id)
-        receipt = execution.evaluate(
-            source=Probe(row_count=sent, typed_hash=None),
-            target=Probe(row_count=staged, typed_hash=None),
-            boundary=BOUNDARY,
-        )
-        if not receipt.report.passed:
-            failure = QualityGateFailure(receipt.report, boundary=BOUNDARY)
-            failure.context["quality_gates"] = receipt.report.payload()
-            raise failure
-        execution.accept_payload(receipt, BOUNDARY)
-        return receipt
 
 
 def _record(

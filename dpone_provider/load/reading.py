@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,6 +17,9 @@ from dpone_provider.sources.fit import Fit
 from dpone_provider.sources.observe import SourceObserver
 from dpone_provider.sources.open import OpenSource
 from dpone_provider.wire import Wire
+
+if TYPE_CHECKING:
+    from dpone_provider.sources.typed_hash import MultisetHasher
 
 Details = Mapping[str, str | int | bool | None]
 
@@ -50,7 +53,8 @@ class StagingRoom:
 class Reading:
     """One open source on its way into the generation.
 
-    ``asked``: what acceptance asks here, by side; ``target``: what it asks of the live generation later, if anything.
+    ``asked``: what acceptance asks here, by side; ``target``: what it asks of the live generation later, if anything;
+    ``hasher``: hashes the rows that are sent, None when no gate asks for it.
     """
 
     source: OpenSource
@@ -58,6 +62,7 @@ class Reading:
     asked: Mapping[str, MetricRequest]
     observer: SourceObserver
     target: MetricRequest | None
+    hasher: MultisetHasher | None = None
 
     def require_observable(self) -> None:
         """Refuse as soon as a required count cannot be made.

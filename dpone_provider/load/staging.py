@@ -13,6 +13,7 @@ from dpone_provider.clickhouse import staging
 from dpone_provider.clickhouse.bulk import insert_stream
 from dpone_provider.errors import DponeError
 from dpone_provider.load.columns import Columns, key_columns, resolve_columns
+from dpone_provider.load.gating import hasher_of
 from dpone_provider.load.proving import Prover
 from dpone_provider.load.reading import Reading, StagingRoom
 from dpone_provider.load.refusals import staging_failed
@@ -64,7 +65,8 @@ class ArrowStager:
         request = asked.get("source")
         nulls, distinct = (request.null_columns, request.distinct_columns) if request is not None else ((), ())
         observer = SourceObserver(fit.wire_schema, null_columns=nulls, distinct_columns=distinct)
-        return Reading(source=source, fit=fit, asked=asked, observer=observer, target=target)
+        hasher = hasher_of(self._room.spec, fit)
+        return Reading(source=source, fit=fit, asked=asked, observer=observer, target=target, hasher=hasher)
 
     def _requests(self, order: StagingOrder, source: OpenSource, names: tuple[str, ...]) -> dict[str, MetricRequest]:
         """What acceptance asks of each side; only the durable route has a target side (X5)."""
@@ -128,6 +130,8 @@ class ArrowStager:
                 )
             converted = reading.fit.convert(batch)
             observer.observe(converted)
+            if reading.hasher is not None:
+                reading.hasher.add(converted)
             reading.require_observable()
             self._room.notify("rows", {"rows": source.rows, "total": source.total_rows, "bytes": source.bytes})
             yield converted

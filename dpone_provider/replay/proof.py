@@ -105,17 +105,20 @@ def check_stored(found: Found, me: Claimant, policy: QualityPolicy) -> Proof:
     if capsule.state not in states or any(stored != today for stored, today in agree):
         raise ProofRefused(DponeError("DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH"))
     execution = QualityGateExecution(policy=policy, run_id=me.operation.run_id, load_id=core["load_id"])
-    receipt = execution.evaluate(
-        source=Probe(**core["source_probe"]), target=Probe(**core["target_probe"]), boundary=BOUNDARY
-    )
-    if not receipt.report.same_as(core["report"]) or not receipt.report.passed:
-        raise ProofRefused(
-            DponeError(
-                "DPONE_REPLAY_QUALITY_EVIDENCE_INVALID",
-                "The stored probes do not give the sealed gate report.",
-                boundary="resume_validation",
-            )
+    refused = ProofRefused(
+        DponeError(
+            "DPONE_REPLAY_QUALITY_EVIDENCE_INVALID",
+            "The stored probes do not give the sealed gate report.",
+            boundary="resume_validation",
         )
+    )
+    try:
+        source, target = Probe(**core["source_probe"]), Probe(**core["target_probe"])
+    except ValueError:
+        raise refused from None
+    receipt = execution.evaluate(source=source, target=target, boundary=BOUNDARY)
+    if not receipt.report.same_as(core["report"]) or not receipt.report.passed:
+        raise refused
     return Proof(capsule=capsule, execution=execution, receipt=receipt)
 
 

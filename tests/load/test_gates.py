@@ -89,7 +89,7 @@ def test_a_blocking_gate_ends_the_staging_before_any_capture(staging: Staging) -
     acceptance = {"enabled": True, "capture": {"source": True, "staged": True, "target": False}}
     with pytest.raises(QualityGateFailure):
         staging.stage(staging.bench.spec(durable=False, gates=gates, acceptance=acceptance))
-    assert [step for step, _ in staging.steps] == ["staged"]
+    assert [step for step, _ in staging.steps] == ["staged", "quality_checked"]
 
 
 @pytest.mark.contract("Q5")
