@@ -20,6 +20,7 @@ from dpone_provider.manifest.grammar.declare import CONTROL, TEMPLATE, Key, decl
 from dpone_provider.manifest.grammar.source import IDENTIFIER
 from dpone_provider.manifest.selector import SELECTOR
 from dpone_provider.quality.acceptance_policy import ACCEPTANCE_SIDES, NOTHING
+from dpone_provider.quality.gate_spec import HASH_TYPE, SQL_TYPES
 
 FOLDER = Path(__file__).parent.parent / "schemas"
 SUFFIX = ".schema.json"
@@ -46,8 +47,35 @@ _NO_CHECK = {
 Schema = dict[str, Any]
 
 
+def _has(**keys: Any) -> Schema:
+    """A mapping that has these keys, each as it is told."""
+    return {"properties": keys, "required": list(keys)}
+
+
+def _within(*path: str, **keys: Any) -> Schema:
+    """A mapping in which the keys at the end of a path, where they stand, are as they are told."""
+    made: Schema = {"properties": keys}
+    for step in reversed(path):
+        made = {"properties": {step: made}}
+    return made
+
+
 def _when(conditions: Mapping[str, Any], then: Schema) -> Schema:
-    return {"if": {"properties": dict(conditions), "required": list(conditions)}, "then": then}
+    return {"if": _has(**conditions), "then": then}
+
+
+def _without_gates(*types: str) -> Schema:
+    return _within("quality", gates={"items": _within(type={"not": {"enum": list(types)}})})
+
+
+_SELECTED = _has(**{SELECTOR: {"const": True}})
+_APPENDS = _has(mode={"const": "append"})
+_REQUIRES_STAGED = _has(enabled={"const": True}, mode={"const": "required"}) | {
+    "not": _has(capture=_has(staged={"const": False}))
+}
+_NO_DESIGN = _within(
+    "storage", "clickhouse", order_by={"maxItems": 0}, partition_by=False, settings={"maxProperties": 0}
+)
 
 
 # What a mapping that is not merged with others must say of several keys together.
@@ -63,10 +91,18 @@ _TOGETHER: Mapping[type[Any], list[Schema]] = {
         _when({"enabled": {"const": True}}, {"properties": {"checks": {"not": _NO_CHECK}}}),
     ],
     sink.Sink: [
-        _when(
-            {"options": {"properties": {SELECTOR: {"const": True}}, "required": [SELECTOR]}},
-            {"properties": {"strategy": {"required": ["max_source_bytes"]}}, "required": ["strategy"]},
-        )
+        _when({"options": _SELECTED}, _has(strategy={"required": ["max_source_bytes"]})),
+        _when({"options": _SELECTED}, _within("strategy", mode={"not": {"const": "append"}})),
+        _when({"options": _SELECTED}, _within(pre_sql={"maxItems": 0}, post_sql={"maxItems": 0})),
+        _when({"strategy": _APPENDS}, _within("options", keep_previous={"const": False}, physical_design=_NO_DESIGN)),
+    ],
+    families.Config: [
+        {
+            **_when({"sink": _has(strategy=_APPENDS)}, _without_gates(*SQL_TYPES, HASH_TYPE)),
+            "else": _within("source", cursor=False),
+        },
+        _when({"sink": _has(strategy=_APPENDS)}, _within("quality", acceptance={"not": _REQUIRES_STAGED})),
+        _when({"sink": _has(options=_SELECTED)}, _without_gates(*SQL_TYPES)),
     ],
 }
 
@@ -200,10 +236,11 @@ def _rules(model: type[Any], annotations: Mapping[str, Any], layer: bool) -> Ite
             then["required"] = required
         yield _when({tag: {"const": word}}, then)
     for name, key in told.items():
-        for word in words(model, key.by) if key.by else ():
-            known = keys(annotations[name], word)
-            closed = {other: False for other in declared(annotations[name]) if other not in known}
-            yield _when({key.by: {"const": word}}, {"properties": {name: {"properties": closed}}})
+        for sibling in key.by:
+            for word in words(model, sibling):
+                if known := keys(annotations[name], word):
+                    closed = {other: False for other in declared(annotations[name]) if other not in known}
+                    yield _when({sibling: {"const": word}}, {"properties": {name: {"properties": closed}}})
 
 
 def _requires(key: Key, word: str) -> bool:

@@ -124,18 +124,25 @@ def _identity(spec: LoadSpec, operation: Operation, *, named: bool) -> dict[str,
 
 
 def _source(source: SourceSpec) -> dict[str, Any]:
-    from dpone_provider.manifest.spec import FileSource
+    from dpone_provider.manifest.spec import FileSource, SqlSource
     from dpone_provider.quality.metric_request import query_dataset
 
     if isinstance(source, FileSource):
         return {"type": source.type, "format": source.format, "path": source.path}
-    table = source.table
-    dataset = f"{table.database}.{table.name}" if table is not None else query_dataset(source.query or "")
+    if isinstance(source, SqlSource):
+        dataset = ".".join(filter(None, (source.schema, source.table)))
+    else:
+        dataset = f"{source.table.database}.{source.table.name}" if source.table is not None else ""
+    dataset = dataset if source.query is None else query_dataset(source.query)
     return {"type": source.type, "connection": source.connection_ref, "dataset": dataset}
 
 
 def _source_columns(source: SourceSpec) -> list[str] | None:
     """The names of the source's columns where its options say them all, else None."""
+    from dpone_provider.manifest.spec import SqlSource
+
+    if isinstance(source, SqlSource):
+        return None
     options = dict(source.options)
     names = options.get("column_names") or options.get("columns")
     return list(names) if names else None

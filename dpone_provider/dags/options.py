@@ -10,7 +10,7 @@ from urllib.parse import quote
 from airflow.providers.common.compat.sdk import Asset
 
 from dpone_provider.manifest.airflow_advice import TASK_KEYS, task_advice
-from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
+from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec, SqlSource
 
 
 def _seconds(value: int) -> timedelta:
@@ -55,7 +55,7 @@ def task_options(
     ``connections``: an Airflow connection id for a ``connection_ref``; a task gets those that it uses.
     """
     used = {spec.sink.connection_ref}
-    if isinstance(spec.source, ClickHouseSource):
+    if isinstance(spec.source, ClickHouseSource | SqlSource):
         used.add(spec.source.connection_ref)
     ids = {ref: ref_id for ref, ref_id in (connections or {}).items() if ref in used}
     options: dict[str, Any] = {"connections": ids} if ids else {}

@@ -131,6 +131,8 @@ def _read(path: str, left: int, at: At, log: ProblemLog) -> bytes | None:
 class _PartLog(ProblemLog):
     """Hands on problems of what is written, and keeps silent about what is not."""
 
+    part = True
+
     def __init__(self, root: Mapping, log: ProblemLog) -> None:
         super().__init__(log.file)
         self._root = root

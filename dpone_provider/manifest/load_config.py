@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.config import COPIES, KIND
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.read import spec_from_config
-from dpone_provider.manifest.spec import FileSource, LoadSpec, PhysicalDesign, SinkSpec, SourceSpec, TableRef
+from dpone_provider.manifest.spec import (
+    FileSource,
+    LoadSpec,
+    PhysicalDesign,
+    SinkSpec,
+    SourceSpec,
+    SqlSource,
+    TableRef,
+)
 from dpone_provider.quality.policy import AcceptanceMetricPolicy, GateSpec, QualityPolicy
 
 
@@ -46,6 +56,17 @@ class LoadConfigBuilder:
 
 
 def _source(source: SourceSpec) -> dict[str, Any]:
+    cursor = {"column": source.cursor.column} if source.cursor else None
+    if isinstance(source, SqlSource):
+        default = attrs.fields(SqlSource).batch_rows.default
+        return _present(
+            type=source.type,
+            connection_ref=source.connection_ref,
+            table=_present(schema=source.schema or None, name=source.table),
+            query=source.query,
+            options=_present(batch_rows=source.batch_rows if source.batch_rows != default else None),
+            cursor=cursor,
+        )
     options = {name: list(value) if isinstance(value, tuple) else value for name, value in source.options}
     if isinstance(source, FileSource):
         return _present(
@@ -54,6 +75,7 @@ def _source(source: SourceSpec) -> dict[str, Any]:
             format=source.format,
             path=source.path,
             options=options,
+            cursor=cursor,
         )
     return _present(
         type=source.type,
@@ -61,6 +83,7 @@ def _source(source: SourceSpec) -> dict[str, Any]:
         table=_table(source.table) if source.table else None,
         query=source.query,
         options=options,
+        cursor=cursor,
     )
 
 
@@ -73,6 +96,8 @@ def _sink(sink: SinkSpec) -> dict[str, Any]:
         staging={"schema": sink.staging_database} if sink.staging_database else None,
         strategy=_present(mode=sink.strategy.mode, max_source_bytes=sink.strategy.max_source_bytes),
         columns=dict(sink.columns),
+        pre_sql=list(sink.pre_sql),
+        post_sql=list(sink.post_sql),
     )
 
 

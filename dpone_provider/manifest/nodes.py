@@ -126,12 +126,17 @@ def locate(node: Node, path: Path) -> At:
     return node.at
 
 
-def exists(node: Node, path: Path) -> bool:
-    """Whether ``path`` below ``node`` was written."""
+def find(node: Node, path: Path) -> Node | None:
+    """What was written at ``path`` below ``node``, or None."""
     child: Node | None = node
     for step in path:
         child = _child(child, step) if child is not None else None
-    return child is not None
+    return child
+
+
+def exists(node: Node, path: Path) -> bool:
+    """Whether ``path`` below ``node`` was written."""
+    return find(node, path) is not None
 
 
 def _child(node: Node, step: str | int) -> Node | None:

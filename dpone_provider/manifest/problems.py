@@ -73,8 +73,10 @@ class ProblemLog:
     """Collects the problems of one manifest; the same problem met again (shared defaults) is kept once.
 
     ``file``: its file, for problems at a place that names no other. ``reports`` counts every report, repeated ones too:
-    it tells a process that something it uses is bad.
+    it tells a process that something it uses is bad. ``part``: what is not written may stand in another file.
     """
+
+    part = False
 
     def __init__(self, file: str) -> None:
         self.file = file

@@ -8,19 +8,17 @@ from dpone_provider.manifest.grammar.declare import keys
 from dpone_provider.manifest.grammar.families import Process
 from dpone_provider.manifest.nodes import Mapping, holds_refused, locate, plain
 from dpone_provider.manifest.problems import ProblemLog
-from dpone_provider.manifest.replay_route import refuse_unsupported
+from dpone_provider.manifest.replay_route import gate_faults, note, refuse_unsupported
 from dpone_provider.manifest.sinks import read_sink
 from dpone_provider.manifest.sources import read_source
 from dpone_provider.manifest.spec import LoadSpec
-from dpone_provider.manifest.tables import Place
+from dpone_provider.manifest.tables import HOOKS, Place
 from dpone_provider.quality.policy import QualityPolicy, parse_quality
 
 PROCESS_KEYS = keys(Process)
 _LATER = {
     "transforms": "transforms are not available yet",
-    "pre_sql": "hooks are not available yet",
-    "post_sql": "hooks are not available yet",
-    "hooks": "hooks are not available yet",
+    **dict.fromkeys(("pre_sql", "post_sql", "hooks"), HOOKS),
 }
 
 
@@ -39,8 +37,9 @@ def read_process(node: Mapping, place: Place, log: ProblemLog) -> LoadSpec | Non
     depends_on = fields.texts("depends_on")
     metadata = fields.mapping("metadata")
     read_task_advice(metadata, log)
+    note(node, quality, gate_faults(quality), log)
     if sink is not None:
-        refuse_unsupported(node, sink, log)
+        refuse_unsupported(node, source, sink, quality, log)
     if source is None or sink is None or log.reports != before:
         return None
     return LoadSpec(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from dpone_provider.manifest.fields import Fields, text_of
 from dpone_provider.manifest.grammar import sink as authored
@@ -17,20 +17,18 @@ from dpone_provider.manifest.sqltext import (
     engine_fault,
     expression_fault,
     identifier_fault,
+    statement_fault,
     stored_length,
     type_fault,
 )
-from dpone_provider.manifest.tables import Place, checked, read_connection, read_name, read_table
+from dpone_provider.manifest.tables import HOOKS, Place, checked, read_connection, read_name, read_table
 
 _LATER = {
     "cluster": "loads of more than one server are not available yet",
-    "pre_sql": "hooks are not available yet",
-    "post_sql": "hooks are not available yet",
-    "hooks": "hooks are not available yet",
+    **dict.fromkeys(("pre_sql", "post_sql", "hooks"), HOOKS),
 }
 _MODES: dict[str, str | None] = {
     **dict.fromkeys(authored.MODES),
-    "append": "append is not available yet for this kind",
     "partition_replace": "partition_replace is not available yet for this kind",
 }
 _SETTING = re.compile(authored.SETTING)
@@ -49,6 +47,7 @@ def read_sink(node: Mapping, place: Place, log: ProblemLog) -> SinkSpec | None:
     staging = _read_staging(fields, table)
     strategy = _read_strategy(fields)
     columns = _read_columns(fields)
+    pre_sql, post_sql = (_read_statements(fields, key) for key in ("pre_sql", "post_sql"))
     options = fields.mapping("options")
     selector = keep = False
     design = PhysicalDesign()
@@ -67,6 +66,8 @@ def read_sink(node: Mapping, place: Place, log: ProblemLog) -> SinkSpec | None:
         columns=columns,
         design=design,
         keep_previous=keep,
+        pre_sql=pre_sql,
+        post_sql=post_sql,
         durable_quality_replay=selector,
     )
 
@@ -86,8 +87,19 @@ def _read_strategy(fields: Fields) -> Strategy:
     if node is None:
         return Strategy()
     inner = Fields(node, fields.log, keys(authored.Strategy))
-    inner.choice("mode", _MODES, default="full_refresh")
-    return Strategy(max_source_bytes=inner.integer("max_source_bytes", least=1))
+    mode = inner.choice("mode", _MODES, default="full_refresh") or "full_refresh"
+    return Strategy(mode=cast(Any, mode), max_source_bytes=inner.integer("max_source_bytes", least=1))
+
+
+def _read_statements(fields: Fields, key: str) -> tuple[str, ...]:
+    """The statements of a hook, in authored order; the same one may stand twice."""
+    found = fields.sequence(key)
+    texts = [(item.at, text_of(item, fields.log)) for item in (found.items if found else ())]
+    for at, text in texts:
+        fault = statement_fault(text) if text is not None else None
+        if fault:
+            fields.log.add(at, "DPONE_MANIFEST_VALUE", fault)
+    return tuple(text for _, text in texts if text is not None)
 
 
 def _read_columns(fields: Fields) -> tuple[tuple[str, str], ...]:

@@ -1,35 +1,40 @@
-"""The ``source`` of a process: files or ClickHouse, closed and strict."""
+"""The ``source`` of a process: files, ClickHouse or another SQL database, closed and strict."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from dpone_provider.manifest.fields import Fields
+from dpone_provider.manifest.grammar import source as authored
 from dpone_provider.manifest.grammar.declare import Key, declared, keys
-from dpone_provider.manifest.grammar.source import CREDENTIALS, FORMATS, SOURCES, FileOptions, Source
+from dpone_provider.manifest.grammar.source import CREDENTIALS, FORMATS, SOURCES, SourceOptions
 from dpone_provider.manifest.nodes import Mapping, Node, Scalar, Sequence, kind_of
 from dpone_provider.manifest.problems import ProblemLog
-from dpone_provider.manifest.spec import ClickHouseSource, FileSource, SourceSpec, TableRef
-from dpone_provider.manifest.sqltext import query_fault
-from dpone_provider.manifest.tables import Place, checked, read_connection, read_table
+from dpone_provider.manifest.spec import ClickHouseSource, Cursor, FileSource, SourceSpec, SqlSource, TableRef
+from dpone_provider.manifest.sqltext import any_query_fault, identifier_fault, query_fault
+from dpone_provider.manifest.tables import HOOKS, Place, checked, read_connection, read_name, read_table
 
-FILE_OPTIONS: dict[str, dict[str, Key]] = {
-    form: {name: told for name, told in declared(FileOptions).items() if form in told.only} for form in FORMATS
+OPTIONS: dict[str, dict[str, Key]] = {
+    word: {name: told for name, told in declared(SourceOptions).items() if word in told.only}
+    for word in (*FORMATS, *SOURCES)
 }
 _CREDENTIALS = re.compile(CREDENTIALS)
-_UNSTAGED = {"pre_sql": "hooks are not available yet", "post_sql": "hooks are not available yet"}
+_LATER = dict.fromkeys(("pre_sql", "post_sql", "hooks"), HOOKS)
 
 
 def read_source(node: Mapping, place: Place, log: ProblemLog) -> SourceSpec | None:
     """The source, or None after noting what is wrong with it."""
     kind = _peek(node, "type")
-    fields = Fields(node, log, keys(Source, kind if kind in SOURCES else ""), _UNSTAGED)
+    fields = Fields(node, log, keys(authored.Source, kind if kind in SOURCES else ""), _LATER)
     match fields.choice("type", dict.fromkeys(SOURCES)):
         case "file":
             return _read_file(fields, place)
         case "clickhouse":
             return _read_clickhouse(fields, place)
+        case "sql":
+            return _read_sql(fields, place)
         case _:
             return None
 
@@ -42,7 +47,8 @@ def _read_file(fields: Fields, place: Place) -> FileSource | None:
         remedy = "Put credentials into a connection and name it in connection_ref."
         fields.problem("path", "DPONE_MANIFEST_VALUE", "the path holds credentials", remedy)
         return None
-    options = _read_options(fields, FILE_OPTIONS.get(form or ""))
+    options = _read_options(fields, OPTIONS.get(form or ""))
+    cursor = _read_cursor(fields)
     if form is None or path is None:
         return None
     if place.table:
@@ -51,22 +57,62 @@ def _read_file(fields: Fields, place: Place) -> FileSource | None:
         message = "{schema} and {table} stand for a batch's source table; this process has none"
         fields.problem("path", "DPONE_MANIFEST_VALUE", message, "Write the path itself.")
         return None
-    return FileSource(format=cast(Any, form), path=path, options=options, connection_ref=connection, base=place.base)
+    return FileSource(
+        format=cast(Any, form),
+        path=path,
+        options=options,
+        connection_ref=connection,
+        base=place.base,
+        cursor=cursor,
+    )
 
 
 def _read_clickhouse(fields: Fields, place: Place) -> ClickHouseSource | None:
     connection = read_connection(fields, required=True)
     default = TableRef(database=place.schema, name=place.table) if place.table else None
-    query = checked(fields, "query", fields.text("query"), query_fault)
-    table = None
-    if "query" in fields and "table" in fields:
-        fields.problem("query", "DPONE_MANIFEST_CONFLICT", "a source has a table or a query, not both")
-    elif "query" not in fields:
-        table = read_table(fields, default)
-    options = _read_options(fields, {})
+    query = _read_query(fields, query_fault)
+    table = read_table(fields, default) if "query" not in fields else None
+    options = _read_options(fields, OPTIONS["clickhouse"])
+    cursor = _read_cursor(fields)
     if connection is None or (query is None and table is None):
         return None
-    return ClickHouseSource(connection_ref=connection, table=table, query=query, options=options)
+    return ClickHouseSource(connection_ref=connection, table=table, query=query, options=options, cursor=cursor)
+
+
+def _read_sql(fields: Fields, place: Place) -> SqlSource | None:
+    connection = read_connection(fields, required=True)
+    query = _read_query(fields, any_query_fault)
+    schema, table = _read_sql_table(fields, place) if "query" not in fields else ("", None)
+    options = dict(_read_options(fields, OPTIONS["sql"]))
+    cursor = _read_cursor(fields)
+    if connection is None or (query is None and table is None):
+        return None
+    return SqlSource(connection_ref=connection, schema=schema, table=table, query=query, cursor=cursor, **options)
+
+
+def _read_sql_table(fields: Fields, place: Place) -> tuple[str, str | None]:
+    """Schema ("": the connection's own) and table; parts that are not written are those of the process."""
+    node = fields.mapping("table", required=not place.table)
+    if node is None:
+        return place.schema, None if "table" in fields else place.table or None
+    inner = Fields(node, fields.log, keys(authored.SourceTable))
+    schema = checked(inner, "schema", inner.text("schema"), identifier_fault)
+    return schema or place.schema, read_name(inner, "name", place.table)
+
+
+def _read_query(fields: Fields, fault_of: Callable[[str], str | None]) -> str | None:
+    query = checked(fields, "query", fields.text("query"), fault_of)
+    if "query" in fields and "table" in fields:
+        fields.problem("query", "DPONE_MANIFEST_CONFLICT", "a source has a table or a query, not both")
+    return query
+
+
+def _read_cursor(fields: Fields) -> Cursor | None:
+    node = fields.mapping("cursor")
+    if node is None:
+        return None
+    column = read_name(Fields(node, fields.log, keys(authored.Cursor)), "column")
+    return Cursor(column=column) if column else None
 
 
 def _read_options(fields: Fields, kinds: dict[str, Key] | None) -> tuple[tuple[str, Any], ...]:

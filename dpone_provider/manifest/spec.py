@@ -75,7 +75,23 @@ class ClickHouseSource:
     type: Literal["clickhouse"] = semantic(default="clickhouse")
 
 
-SourceSpec = FileSource | ClickHouseSource
+@attrs.frozen(kw_only=True)
+class SqlSource:
+    """A table or query of any SQL database with a DB-API or ADBC driver. Exactly one of ``table`` and ``query`` is set.
+
+    ``schema`` "" = the connection's own. ``batch_rows``: rows of one fetch.
+    """
+
+    connection_ref: str = semantic()
+    schema: str = semantic(default="")
+    table: str | None = semantic(default=None)
+    query: str | None = semantic(default=None)
+    batch_rows: int = neutral(default=65_536)
+    cursor: Cursor | None = semantic(default=None)
+    type: Literal["sql"] = semantic(default="sql")
+
+
+SourceSpec = FileSource | ClickHouseSource | SqlSource
 
 
 @attrs.frozen(kw_only=True)

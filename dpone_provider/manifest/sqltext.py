@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import re
 
+from dpone_provider.manifest.grammar.declare import TEMPLATE
 from dpone_provider.manifest.grammar.source import MAX_IDENTIFIER_BYTES
 
 # ClickHouse refuses a table (code 69) when the file names of database and table are over 213 bytes together. The
 # longest private name of a generation is <table>__dpone_<12>_<epoch of up to 10 digits>x<32>.
 MAX_TARGET_LENGTH = 213 - len("__dpone_") - 12 - 1 - 10 - 1 - 32
 
+_REST = r"""|(?P<unclosed>/\*)|(?P<word>\w+)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<other>.)"""
 _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`\\]|\\.|``)*`)
-      |(?P<comment>--[^\n]*|/\*.*?\*/|\#[!\ ][^\n]*)
-      |(?P<unclosed>/\*)
-      |(?P<table>\{table\})
-      |(?P<word>\w+)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<other>.)""",
+      |(?P<comment>--[^\n]*|/\*.*?\*/|\#[!\ ][^\n]*)|(?P<table>\{table\})"""
+    + _REST,
+    re.VERBOSE | re.DOTALL,
+)
+_STANDARD_TOKEN = re.compile(  # standard SQL: a backslash is a character like others; $tag$ quotes of PostgreSQL
+    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?P<dollar>\$\w*\$).*?(?P=dollar))
+      |(?P<comment>--[^\n]*|/\*.*?\*/)"""
+    + _REST,
     re.VERBOSE | re.DOTALL,
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
@@ -29,6 +35,7 @@ _CLAUSES = frozenset(
         *("DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL"),
     )
 )
+_GATE_CLAUSES = frozenset(("SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "FORMAT", "INTO"))
 _ENGINE = re.compile(r"([A-Za-z]+)\s*(\(.*\))?", re.DOTALL)
 
 
@@ -80,9 +87,48 @@ def engine_fault(text: str) -> str | None:
     return None
 
 
-def query_fault(text: str) -> str | None:
-    """Why a text is not one SELECT query, or None."""
+def statement_fault(text: str) -> str | None:
+    """Why a text is not one statement, or None."""
     words, fault = _top_level(text, comments=True)
+    return fault or (None if words else "expected one statement")
+
+
+def gate_fault(gate: str, sql: str) -> str | None:
+    """Why the ``sql`` of a gate of this type is not what such a gate takes, or None (Q1).
+
+    An expression for not_null, unique and freshness, a condition for accepted_values; for custom_sql one SELECT of
+    ``{table}``. All of them become a part of a statement of ours.
+    """
+    query = gate == "custom_sql"
+    fault = "manifests are not templated" if re.search(TEMPLATE, sql) else scalar_fault(sql, query=query)
+    if fault or (not query and _WORD.fullmatch(sql.strip())):
+        return fault
+    for match in _TOKEN.finditer(sql):
+        if match[0] == "{" or (match.lastgroup == "table" and not query):
+            return "only {table} of custom_sql may stand in braces"
+        if match.lastgroup == "word" and match[0].upper() == "SETTINGS":
+            return "SETTINGS may not stand here; a column of that name stands in backticks"
+    return None if query else _expression_fault_of_gate(gate, sql)
+
+
+def _expression_fault_of_gate(gate: str, sql: str) -> str | None:
+    words, _ = _top_level(sql)
+    if "," in words and gate == "unique":
+        return "expected one expression; write several columns as a tuple, such as (a, b)"
+    if gate != "unique" and _is_list(sql):  # which is never NULL, so that such a gate could not fail
+        return "expected one expression; write several as gates of their own"
+    clause = next((word.upper() for word in words if word.upper() in _GATE_CLAUSES), None)
+    return f"the clause {clause} may not stand here; a column of that name stands in backticks" if clause else None
+
+
+def any_query_fault(text: str) -> str | None:
+    """Why a text is not one SELECT query in any way of quoting that databases know, or None."""
+    return query_fault(text) and query_fault(text, tokens=_STANDARD_TOKEN)
+
+
+def query_fault(text: str, *, comments: bool = True, tokens: re.Pattern[str] = _TOKEN) -> str | None:
+    """Why a text is not one SELECT query, or None."""
+    words, fault = _top_level(text, comments=comments, tokens=tokens)
     if fault:
         return fault
     if not text.lstrip().startswith("(") and (not words or words[0].upper() not in ("SELECT", "WITH")):
@@ -112,11 +158,22 @@ def with_table(text: str, table: str) -> str:
     return _TOKEN.sub(lambda match: table if match.lastgroup == "table" else match[0], text)
 
 
-def _top_level(text: str, *, comments: bool = False) -> tuple[list[str], str | None]:
+def _is_list(text: str) -> bool:
+    """Whether a text of closed brackets is several expressions, in brackets or not."""
+    depth, least, commas = 0, len(text), set()
+    for match in _TOKEN.finditer(text):
+        depth += (match.lastgroup == "open") - (match.lastgroup == "close")
+        if match.lastgroup not in ("open", "close") and not match[0].isspace():
+            least = min(least, depth)
+            commas |= {depth} if match[0] == "," else set()
+    return least in commas
+
+
+def _top_level(text: str, *, comments: bool = False, tokens: re.Pattern[str] = _TOKEN) -> tuple[list[str], str | None]:
     """The words and commas outside brackets and quotes, and what is wrong with the text."""
     words: list[str] = []
     expected: list[str] = []
-    for match in _TOKEN.finditer(text):
+    for match in tokens.finditer(text):
         kind, token = match.lastgroup, match[0]
         if kind == "comment" and not comments:
             return words, "comments may not stand here"

@@ -13,6 +13,7 @@ from dpone_provider.manifest.grammar.source import CONNECTION, SourceTable
 from dpone_provider.manifest.spec import TableRef
 from dpone_provider.manifest.sqltext import identifier_fault
 
+HOOKS = "hooks run at the target: write sink.pre_sql and sink.post_sql"
 _CONNECTION = re.compile(CONNECTION)
 
 

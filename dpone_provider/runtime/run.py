@@ -9,6 +9,7 @@ import attrs
 from dpone_provider.clickhouse.catalog import TableState
 from dpone_provider.errors import DponeError
 from dpone_provider.load.outcome import Attempt, LoadOutcome, RunIdentity, attempts_of
+from dpone_provider.manifest.replay_route import require_route
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
 from dpone_provider.replay.cleanup import Cleaner
@@ -36,6 +37,7 @@ def run_load(
     ``replay_details`` of the operation and ``duration_seconds``, for ``failure_document``. Only a return is a
     success: the table is live and the proof complete.
     """
+    require_route(spec)
     around = around or Surroundings()
     started = around.clock()
     with compose(spec, identity, connections, around, sink) as made:

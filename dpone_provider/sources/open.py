@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
-from dpone_provider.manifest.spec import FileSource, SourceSpec
+from dpone_provider.manifest.spec import FileSource, SourceSpec, SqlSource
 from dpone_provider.sources.cursor import CursorMark, CursorReader
 from dpone_provider.sources.stream import BatchStream
 from dpone_provider.unwinding import on_failure
@@ -132,6 +132,8 @@ def _stream(
         from dpone_provider.sources.file import FileStream
 
         return FileStream(spec, columns)
+    if isinstance(spec, SqlSource):
+        raise DponeError("DPONE_ROUTE_UNSUPPORTED", "This version does not read sources of type sql.")
     if endpoint is None:
         raise DponeError("DPONE_CONNECTION_INVALID", "A ClickHouse source needs a ClickHouse connection.")
     from dpone_provider.sources.clickhouse import QueryStream

@@ -17,7 +17,7 @@ from dpone_provider.cli.main import COMMANDS
 from dpone_provider.clickhouse.endpoint import _FIELDS as KNOWN_EXTRAS
 from dpone_provider.errors import CATALOGUE
 from dpone_provider.manifest.read import check_text
-from dpone_provider.manifest.sources import FILE_OPTIONS
+from dpone_provider.manifest.sources import OPTIONS
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.provider_info import get_provider_info
 from dpone_provider.quality.acceptance_policy import ACCEPTANCE_MODES, COLUMN_WORDS
@@ -98,8 +98,8 @@ def test_a_link_between_documents_leads_somewhere(document: Path) -> None:
 @pytest.mark.contract("D1")
 def test_the_reference_names_every_option_gate_and_word() -> None:
     text = (DOCS / "manifest.md").read_text(encoding="utf-8")
-    options = {name for options in FILE_OPTIONS.values() for name in options}
-    for word in (*options, *FILE_OPTIONS, *GATE_TYPES, *GATE_FIELDS, *ACCEPTANCE_MODES, *COLUMN_WORDS):
+    options = {name for options in OPTIONS.values() for name in options}
+    for word in (*options, *OPTIONS, *GATE_TYPES, *GATE_FIELDS, *ACCEPTANCE_MODES, *COLUMN_WORDS):
         assert f"`{word}`" in text, f"manifest.md does not explain {word}"
 
 

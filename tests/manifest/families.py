@@ -70,6 +70,28 @@ CASES: dict[str, dict[str, Any]] = {
     "arrow": case({"type": "file", "format": "arrow", "path": "/data/a.arrow", "connection_ref": "files"}),
     "table": case({"type": "clickhouse", "connection_ref": "r", "table": {"schema": "s", "name": "Q t"}}),
     "query": case({"type": "clickhouse", "connection_ref": "r", "query": "SELECT 1 AS id -- one\n"}),
+    "sql_table": case({"type": "sql", "connection_ref": "r", "table": {"schema": "s", "name": "Q t"}}),
+    "sql_query": case(
+        {"type": "sql", "connection_ref": "r", "query": "SELECT 'C:\\' AS id", "options": {"batch_rows": 9}}
+    ),
+    "appended": case(strategy={"mode": "append"}),
+    "cursor": case(
+        {**CSV, "cursor": {"column": "ä b"}},
+        {"gates": GATES, "acceptance": {**ACCEPTANCE, "capture": {"staged": False}}},
+        strategy={"mode": "append", "max_source_bytes": 1000},
+        columns={"ä b": "UInt64"},
+        pre_sql=["SYSTEM RELOAD DICTIONARY d.r", "TRUNCATE TABLE d.u -- all\n", "SYSTEM RELOAD DICTIONARY d.r"],
+        post_sql=["OPTIMIZE TABLE d.t"],
+    ),
+    "sql_cursor": case(
+        {"type": "sql", "connection_ref": "r", "query": "SELECT 1 AS id", "cursor": {"column": "id"}},
+        strategy={"mode": "append"},
+    ),
+    "table_cursor": case(
+        {"type": "clickhouse", "connection_ref": "r", "query": "SELECT 1 AS id", "cursor": {"column": "id"}},
+        strategy={"mode": "append"},
+    ),
+    "hooked": case(pre_sql=["SELECT 1"], post_sql=[]),
     "columns": case(columns={"id": "UInt64", "ä b": "LowCardinality(String)", "at": "DateTime64(3, 'UTC')"}),
     "designed": case(options={**design(**CLICKHOUSE), "keep_previous": True}),
     "staged": case(staging={"schema": "staging"}, options=design(order_by=["id"])),

@@ -126,7 +126,7 @@ kind: dpone.batch.v1
 shemas: {}
 defaults:
   source: {type: file, format: csv, path: 1, options: {delimiter: ab, nulls: [x]}}
-  sink: {type: clickhouse, table: {schema: d}, strategy: {mode: append}, options: {durable_quality_replay: "true"}}
+  sink: {type: clickhouse, table: {schema: d}, strategy: {mode: nope}, options: {durable_quality_replay: "true"}}
 quality: {gates: 1, acceptance: {enabled: 1}}
 schemas: {s: {tables: [t, 5]}}
 """
@@ -137,8 +137,8 @@ schemas: {s: {tables: [t, 5]}}
         (5, 67, "DPONE_MANIFEST_TYPE"),
         (5, 71, "DPONE_MANIFEST_UNKNOWN_KEY"),
         (6, 9, "DPONE_MANIFEST_MISSING_KEY"),
-        (6, 65, "DPONE_ROUTE_UNSUPPORTED"),
-        (6, 108, "DPONE_REPLAY_SELECTOR_TYPE"),
+        (6, 65, "DPONE_MANIFEST_VALUE"),
+        (6, 106, "DPONE_REPLAY_SELECTOR_TYPE"),
         (7, 18, "DPONE_QUALITY_CONFIGURATION"),
         (7, 43, "DPONE_ACCEPTANCE_CONFIGURATION"),
         (8, 27, "DPONE_MANIFEST_TYPE"),

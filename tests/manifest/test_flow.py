@@ -249,7 +249,7 @@ def test_a_problem_inside_a_fragment_names_the_fragment(text: str | bytes, line:
 @pytest.mark.contract("M11", "M13")
 def test_all_files_of_a_flow_are_told_at_once_each_at_its_own_place(check: Any) -> None:
     body = f"""defaults:
-  sink: {{type: clickhouse, connection_ref: w, table: {{schema: d}}, strategy: {{mode: append}}}}
+  sink: {{type: clickhouse, connection_ref: w, table: {{schema: d}}, strategy: {{mode: partition_replace}}}}
 fragments: [steps/b.yaml, steps/no.yaml, steps/c.yaml]
 processes:
 {process("one", ", extra: 1")}"""

@@ -17,6 +17,7 @@ from dpone_provider.manifest.spec import (
     LoadSpec,
     PhysicalDesign,
     SinkSpec,
+    SqlSource,
     Strategy,
     TableRef,
 )
@@ -30,6 +31,7 @@ VALUES = [
 TABLE = TableRef(database="d", name="t")
 FILE = FileSource(format="csv", path="a.csv")
 QUERY = ClickHouseSource(connection_ref="a", table=TABLE)
+SQL = SqlSource(connection_ref="a", table="t")
 SINK = SinkSpec(connection_ref="w", table=TABLE)
 LOAD = LoadSpec(process="load", selector="s.t", source=FILE, sink=SINK)
 GATE = GateSpec(id="g", type="min_rows", side="target", threshold=1)
@@ -50,6 +52,15 @@ OTHER: dict[type, dict[str, Any]] = {
         "table": TableRef(database="d", name="u"),
         "query": "SELECT 1",
         "options": (("a", 1),),
+        "cursor": Cursor(column="id"),
+        "type": "other",
+    },
+    SqlSource: {
+        "connection_ref": "b",
+        "schema": "e",
+        "table": "u",
+        "query": "SELECT 1",
+        "batch_rows": 7,
         "cursor": Cursor(column="id"),
         "type": "other",
     },
@@ -95,8 +106,9 @@ def loads(owner: type) -> tuple[LoadSpec, Any]:
     if owner is Cursor:
         load = attrs.evolve(LOAD, source=attrs.evolve(QUERY, cursor=Cursor(column="id")))
         return load, lambda changes: attrs.evolve(load, source=attrs.evolve(QUERY, cursor=Cursor(**changes)))
-    if owner in (FileSource, ClickHouseSource):
-        load = attrs.evolve(LOAD, source=FILE if owner is FileSource else QUERY)
+    sources = {type(source): source for source in (FILE, QUERY, SQL)}
+    if owner in sources:
+        load = attrs.evolve(LOAD, source=sources[owner])
         return load, lambda changes: attrs.evolve(load, source=attrs.evolve(load.source, **changes))
     name = {SinkSpec: "", TableRef: "table", Strategy: "strategy", PhysicalDesign: "design"}[owner]
 

@@ -87,7 +87,8 @@ def test_every_class_that_a_load_can_hold_is_registered() -> None:
     found = reachable(LoadSpec)
     assert found >= set(QUALITY)
     assert {owner.__name__ for owner in found - set(QUALITY)} == {
-        *("LoadSpec", "FileSource", "ClickHouseSource", "Cursor", "TableRef", "SinkSpec", "Strategy", "PhysicalDesign")
+        *("LoadSpec", "FileSource", "ClickHouseSource", "SqlSource", "Cursor", "TableRef"),
+        *("SinkSpec", "Strategy", "PhysicalDesign"),
     }
     for owner in found - set(QUALITY):
         for field in attrs.fields(owner):
@@ -115,8 +116,12 @@ def test_every_field_of_the_quality_values_changes_the_digest(owner: type, field
 FULL: dict[str, Any] = {"name": "load", **CASES["everything"]}
 QUERY: dict[str, Any] = {"name": "load", **CASES["query"]}
 TABLE: dict[str, Any] = {"name": "load", **CASES["table"]}
+APPENDED: dict[str, Any] = {"name": "load", **CASES["appended"]}
+CURSOR: dict[str, Any] = {"name": "load", **CASES["cursor"]}
+SQL: dict[str, Any] = {"name": "load", **CASES["sql_table"]}
+SQL_QUERY: dict[str, Any] = {"name": "load", **CASES["sql_query"]}
 STORAGE = "sink.options.physical_design.storage.clickhouse"
-ONE_VALUE_ONLY = {"sink.type", "sink.strategy.mode", f"{STORAGE}.engine"}  # no other word is admitted yet
+ONE_VALUE_ONLY = {"sink.type", "sink.strategy.mode", f"{STORAGE}.engine"}  # no other word is admitted here
 OTHERS: dict[str, Any] = {
     "name": "other",
     "source.type": CASES["query"]["source"],
@@ -196,12 +201,25 @@ def test_every_semantic_value_changes_the_digest(path: str) -> None:
         (TABLE, "source.table.schema", "x"),
         (TABLE, "source.table.name", "x"),
         (TABLE, "source.connection_ref", "x"),
+        (SQL, "source.table.schema", "x"),
+        (SQL, "source.table.name", "x"),
+        (SQL, "source.connection_ref", "x"),
+        (SQL_QUERY, "source.query", "SELECT 2 AS id"),
+        (APPENDED, "sink.strategy.mode", "full_refresh"),
+        (CURSOR, "source.cursor.column", "x"),
+        (CURSOR, "sink.pre_sql", ["SYSTEM RELOAD DICTIONARY d.r"]),
+        (CURSOR, "sink.post_sql", []),
     ],
 )
-def test_every_semantic_value_of_a_clickhouse_source_changes_the_digest(
-    process: dict[str, Any], path: str, value: str
+def test_every_semantic_value_of_other_sources_and_modes_changes_the_digest(
+    process: dict[str, Any], path: str, value: Any
 ) -> None:
     assert digest(changed(process, path, value)) != digest(process)
+
+
+@pytest.mark.contract("M9")
+def test_the_rows_of_a_fetch_change_no_digest() -> None:
+    assert digest(changed(SQL_QUERY, "source.options", {"batch_rows": 10})) == digest(SQL_QUERY)
 
 
 @pytest.mark.contract("M9")

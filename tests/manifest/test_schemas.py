@@ -22,7 +22,7 @@ from dpone_provider.manifest.families import read_manifest
 from dpone_provider.manifest.grammar import families
 from dpone_provider.manifest.grammar.declare import Key, declared, keys, words
 from dpone_provider.manifest.grammar.quality import Gate
-from dpone_provider.manifest.grammar.source import FileOptions, Source
+from dpone_provider.manifest.grammar.source import Source, SourceOptions
 from dpone_provider.manifest.nodes import Mapping, from_values, plain
 from dpone_provider.manifest.problems import Path as Place
 from dpone_provider.manifest.problems import ProblemLog
@@ -247,8 +247,8 @@ def _words(model: type[Any]) -> set[str]:
     """The words by which a reader asks for some keys of a model only."""
     if model is Source:
         return {"", *words(Source, "type")}
-    if model is FileOptions:
-        return set(words(Source, "format"))
+    if model is SourceOptions:
+        return {*words(Source, "format"), "sql"}
     return {""}
 
 
@@ -317,4 +317,5 @@ def test_parser_and_schema_judge_every_value_of_every_key_alike(model: type[Any]
 
 def only_the_parser(name: str, key: str) -> set[str]:
     layered = {"DPONE_MANIFEST_UNKNOWN_KEY"} if name != CONFIG else set()  # the type may stand in another layer
-    return ONLY_THE_PARSER | layered | ({"DPONE_QUALITY_CONFIGURATION"} if key in ("id", "gates") else set())
+    sql = key in ("type", "sql")  # whether a text is what a gate of its type takes
+    return ONLY_THE_PARSER | layered | ({"DPONE_QUALITY_CONFIGURATION"} if sql or key in ("id", "gates") else set())

@@ -29,9 +29,9 @@ class Key:
     What it may hold, as far as its type has it: ``choices`` (words), ``pattern`` (the whole string, or each in a list),
     ``least`` and ``most`` (numbers, lengths of strings), ``least`` and ``many`` (items of a list), ``unique`` (no item
     twice), ``names`` (pattern of a mapping's own keys). ``text``: a string is not blank, has no control character and
-    no template. ``by``: the sibling key whose word says which keys of the mapping below are known; ``empty_for``: words
-    of the tag under which it stays empty; ``layer``: the mapping is merged with others, so that nothing is required in
-    it alone.
+    no template. ``by``: the sibling keys whose words say which keys of the mapping below are known, for words that it
+    names; ``empty_for``: words of the tag under which it stays empty; ``layer``: the mapping is merged with others, so
+    that nothing is required in it alone.
     ``kind``: the annotation, as written.
     """
 
@@ -48,7 +48,7 @@ class Key:
     unique: bool = False
     names: str = ""
     text: bool = True
-    by: str = ""
+    by: tuple[str, ...] = ()
     empty_for: tuple[str, ...] = ()
     layer: bool = False
     kind: str = ""

@@ -81,7 +81,6 @@ class Gate:
         example="order_id",
         pattern=_SQL,
         most=MAX_SQL,
-        text=False,
         only=SQL_TYPES,
         required=SQL_TYPES,
     )

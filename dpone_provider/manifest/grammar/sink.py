@@ -6,7 +6,7 @@ from dpone_provider.manifest.grammar.declare import key, model
 from dpone_provider.manifest.grammar.source import CONNECTION, IDENTIFIER, MAX_IDENTIFIER_BYTES
 
 SINKS = ("clickhouse",)
-MODES = ("full_refresh",)
+MODES = ("full_refresh", "append")
 SETTING = r"[a-z][a-z0-9_]{0,127}"
 LARGEST = 2**63 - 1
 _ENGINE = r"\s*MergeTree\s*(?:\(\s*\))?\s*"
@@ -53,8 +53,8 @@ class Strategy:
     """How the table changes."""
 
     mode: str = key(
-        "full_refresh builds a new generation and switches the table to it.",
-        example="full_refresh",
+        "full_refresh builds a new generation and switches the table to it; append adds rows to the live table.",
+        example="append",
         default="full_refresh",
         choices=MODES,
     )
@@ -134,5 +134,15 @@ class Sink:
         default={},
         names=IDENTIFIER,
         pattern=_TYPE,
+    )
+    pre_sql: tuple[str, ...] = key(
+        "Statements that run on the target's server before the source is read, one an item.",
+        example=["TRUNCATE TABLE shop.scratch"],
+        default=[],
+    )
+    post_sql: tuple[str, ...] = key(
+        "Statements that run on the target's server after everything else succeeded, one an item.",
+        example=["SYSTEM RELOAD DICTIONARY shop.rates"],
+        default=[],
     )
     options: SinkOptions = key("How the sink works.", example={"durable_quality_replay": True}, default={})

@@ -1,4 +1,4 @@
-"""What a process reads: files or ClickHouse."""
+"""What a process reads: files, ClickHouse or another SQL database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONNECTION = r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}"
 IDENTIFIER = r"[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*"
 MAX_IDENTIFIER_BYTES = 200
 CREDENTIALS = r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*@"
-SOURCES = ("file", "clickhouse")
+SOURCES = ("file", "clickhouse", "sql")
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
 _CHARACTER = r"[\x00-\x09\x0b\x0c\x0e-\x7f]"
 _SOME = r"[\s\S]+"
@@ -31,8 +31,22 @@ def _option(description: str, example: Any, only: tuple[str, ...], default: Any 
 
 
 @model()
-class FileOptions:
-    """How files of a format are read; an option of another format is refused."""
+class Cursor:
+    """Read only rows that are new since the last load; with strategy.mode append."""
+
+    column: str = key(
+        "A column without NULLs that only grows: rows above its last loaded value are read.",
+        example="id",
+        pattern=IDENTIFIER,
+        least=1,
+        most=MAX_IDENTIFIER_BYTES,
+        required=True,
+    )
+
+
+@model()
+class SourceOptions:
+    """How files of a format, or a database, are read; an option of another one is refused."""
 
     delimiter: str = _option("What stands between two fields.", ";", ("csv",), ",", pattern=_CHARACTER, most=1)
     quote_char: str = _option("What stands around a quoted field.", "'", ("csv",), '"', pattern=_CHARACTER, most=1)
@@ -70,19 +84,19 @@ class FileOptions:
     columns: tuple[str, ...] = _option(
         "The columns to read: default all.", ["id", "name"], ("parquet", "arrow"), least=1, pattern=_SOME, unique=True
     )
-    batch_rows: int = _option("Rows of a batch.", 10_000, ("parquet", "arrow"), 65_536, least=1, most=1 << 20)
+    batch_rows: int = _option("Rows of a batch.", 10_000, ("parquet", "arrow", "sql"), 65_536, least=1, most=1 << 20)
 
 
 @model(tag="type", excludes=("table", "query"))
 class Source:
-    """What a process reads: files, or a table or query of a ClickHouse server."""
+    """What a process reads: files, or a table or query of a ClickHouse server or another SQL database."""
 
     type: str = key("Where the rows come from.", example="file", choices=SOURCES, required=True)
     connection_ref: str = key(
         "The Airflow connection id of the source; address and credentials stand there only.",
         example="warehouse",
         pattern=CONNECTION,
-        required=("clickhouse",),
+        required=("clickhouse", "sql"),
     )
     format: str = key("The format of the files.", example="csv", choices=FORMATS, only=("file",), required=True)
     path: str = key(
@@ -95,13 +109,20 @@ class Source:
     table: SourceTable = key(
         "The table to read whole: default the process's source schema and table.",
         example={"schema": "sales", "name": "orders"},
-        only=("clickhouse",),
+        only=("clickhouse", "sql"),
     )
     query: str = key(
         "One SELECT to read instead of a table.",
         example="SELECT id, placed FROM sales.orders",
-        only=("clickhouse",),
+        only=("clickhouse", "sql"),
     )
-    options: FileOptions = key(
-        "How the files are read.", example={"null_values": ["NA"]}, default={}, by="format", empty_for=("clickhouse",)
+    options: SourceOptions = key(
+        "How the files or the database are read.",
+        example={"null_values": ["NA"]},
+        default={},
+        by=("format", "type"),
+        empty_for=("clickhouse",),
+    )
+    cursor: Cursor = key(
+        "Read only rows that are new since the last load; with strategy.mode append.", example={"column": "id"}
     )
