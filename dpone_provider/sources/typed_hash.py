@@ -75,11 +75,14 @@ class MultisetHasher:
 
     def _add(self, batch: pa.RecordBatch) -> None:
         self._counts[0] += batch.num_rows
-        if self._sampled is not None and self._key:
+        every = range(len(self._cells))
+        if self._sampled is None:
+            totals = self._total(batch, every)
+        elif self._key:
             chosen = _chosen(self._total(batch, self._sampled))
-            batch = batch.filter(pa.array(chosen))
-        totals = self._total(batch, range(len(self._cells)))
-        if self._sampled is not None and not self._key:
+            totals = sum_of([self._picked(batch, place, chosen) for place in every])
+        else:
+            totals = self._total(batch, every)
             totals = totals[_chosen(totals)]
         rows = mix(totals)
         self._counts[1] += len(rows)
@@ -88,6 +91,14 @@ class MultisetHasher:
 
     def _total(self, batch: pa.RecordBatch, places: Sequence[int]) -> Words:
         return sum_of([self._cells[place](batch.column(place)) for place in places])
+
+    def _picked(self, batch: pa.RecordBatch, place: int, chosen: np.ndarray) -> Words:
+        """The cells of the chosen rows only; of all rows where Arrow cannot pick, as it cannot from text views."""
+        try:
+            return self._cells[place](batch.column(place).filter(pa.array(chosen)))
+        except pa.ArrowNotImplementedError:
+            cells: Words = self._cells[place](batch.column(place))[chosen]
+            return cells
 
 
 def _chosen(keys: Words) -> np.ndarray:

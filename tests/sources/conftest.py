@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 
 from dpone_provider.clickhouse.bulk import insert_stream
+from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.sandbox.folder import RunningSandbox
 from dpone_provider.sources.fit import plan_fit
 from dpone_provider.wire import DirectWire
+from tests.sandbox_fixture import Sql
+from tests.sources.typed_hash_stage import Stage
 from tests.wirelab import TcpProxy
 
 Load = Callable[[str, pa.Array], list[str | None]]
@@ -66,3 +69,11 @@ def load(endpoint: Endpoint, database: str, sql: Callable[..., list[tuple[object
         return [row[0] for row in sql(f"SELECT {text} FROM {database}.v ORDER BY i")]
 
     return run
+
+
+@pytest.fixture
+def stage(endpoint: Endpoint, database: str, sql: Sql) -> Iterator[Stage]:
+    """Both sides of a typed hash."""
+    client = ControlClient(endpoint, DirectWire())
+    yield Stage(sql=sql, endpoint=endpoint, database=database, client=client)
+    client.close()
