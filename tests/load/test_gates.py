@@ -10,15 +10,20 @@ import attrs
 import pytest
 
 from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.errors import DponeError
 from dpone_provider.load.reading import Details, StagingRoom
 from dpone_provider.load.staging import ArrowStager
 from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.quality.gate_spec import GateSpec
 from dpone_provider.quality.gates import QualityGateFailure
+from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.wire import DirectWire, Wire
+from tests.crash.wire import Died
 from tests.loads import Bench, endpoint_of
+from tests.wirelab import TcpProxy
 
 UUID = "11111111-2222-3333-4444-555555555555"
 
@@ -106,3 +111,174 @@ def test_the_load_s_own_execution_evaluates_once_at_pre_commit_and_its_state_is_
     )
     execution.accept_state(proof.receipt)
     assert execution.state == "STATE_ACCEPTED"
+
+
+GATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "not_null": ({"sql": "nullIf(name, 'n3')", "threshold": 1}, {"sql": "nullIf(name, 'n3')"}),
+    "unique": ({"sql": "intDiv(id, 2)", "threshold": 2}, {"sql": "intDiv(id, 2)", "threshold": 1}),
+    "accepted_values": ({"sql": "id <= 5"}, {"sql": "id < 5"}),
+    "freshness": ({"sql": "now() - id", "threshold": 60}, {"sql": "toDate(id)", "threshold": 86_400}),
+    "custom_sql": ({"sql": "SELECT countIf(id > 5) FROM {table}"}, {"sql": "SELECT countIf(id > 4) FROM {table}"}),
+}
+"""For each type a gate that holds for ids 1 to 5, and one that does not."""
+
+
+def plain(bench: Bench, **gate: Any) -> LoadSpec:
+    return bench.spec(
+        durable=False, gates=[{"id": "asked", **gate}, {"id": "rows", "type": "row_count_reconciliation"}]
+    )
+
+
+def refused(bench: Bench, spec: LoadSpec, **around: Any) -> DponeError:
+    """The load must end before it is published, and leave nothing but the earlier table."""
+    live = bench.live()
+    with pytest.raises(DponeError) as raised:
+        bench.run("later", spec=spec, **around)
+    assert (raised.value.boundary, raised.value.target_commit) == ("pre_commit", "not_started")
+    assert (bench.live(), bench.private()) == (live, [])
+    return raised.value
+
+
+@pytest.mark.contract("Q1", "Q5")
+@pytest.mark.parametrize("kind", GATES)
+def test_a_gate_of_this_type_that_holds_lets_the_load_pass(bench: Bench, kind: str) -> None:
+    outcome = bench.run(spec=plain(bench, type=kind, **GATES[kind][0]))
+    assert [result["status"] for result in outcome.gates["results"]] == ["passed", "passed"]
+    assert bench.ids() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.contract("Q1", "Q5")
+@pytest.mark.parametrize("kind", GATES)
+def test_a_gate_of_this_type_that_does_not_hold_keeps_the_table(bench: Bench, kind: str) -> None:
+    bench.run("earlier", spec=bench.spec(durable=False))
+    error = refused(bench, plain(bench, type=kind, **GATES[kind][1]))
+    assert error.code == "DPONE_QUALITY_GATES_FAILED"
+    statuses = [result["status"] for result in error.context["quality_gates"]["results"]]
+    assert statuses == ["failed", "passed"]
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("kind", GATES)
+def test_a_gate_of_this_type_that_warns_publishes(bench: Bench, kind: str) -> None:
+    outcome = bench.run(spec=plain(bench, type=kind, severity="warn", **GATES[kind][1]))
+    assert [result["status"] for result in outcome.gates["results"]] == ["warned", "passed"]
+    assert bench.live()
+
+
+@pytest.mark.contract("Q1", "Q8")
+def test_a_gate_on_a_missing_column_fails_and_says_so(bench: Bench) -> None:
+    """Field report B23."""
+    error = refused(bench, plain(bench, type="not_null", sql="secret_column"))
+    result, other = error.context["quality_gates"]["results"]
+    assert (result["status"], result["code"], result["metrics"]) == ("failed", "nulls_unavailable", {})
+    assert other["status"] == "passed"
+    assert "asked (server error 47)" in error.next_step
+    assert "secret_column" not in f"{error} {error.next_step} {error.context}"
+
+
+@pytest.mark.contract("Q1")
+def test_a_gate_on_a_missing_column_warns_where_it_may(bench: Bench) -> None:
+    """Field report B23."""
+    result = bench.run(spec=plain(bench, type="unique", sql="nothing", severity="warn")).gates["results"][0]
+    assert (result["status"], result["code"]) == ("warned", "duplicates_unavailable")
+
+
+def of_python(bench: Bench, *gates: GateSpec, durable: bool = False) -> LoadSpec:
+    """A load whose policy was never a manifest."""
+    return attrs.evolve(bench.spec(durable=durable), quality=QualityPolicy(gates=gates))
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_gate_without_the_threshold_that_it_needs_fails(bench: Bench, durable: bool) -> None:
+    """Field report B23: a NULL threshold."""
+    bench.provision()
+    error = refused(bench, of_python(bench, GateSpec(id="some", type="min_rows", threshold=None), durable=durable))
+    assert error.context["quality_gates"]["results"][0]["code"] == "threshold_missing"
+
+
+@pytest.mark.contract("Q1")
+def test_a_freshness_gate_without_a_threshold_fails(bench: Bench) -> None:
+    """Field report B23: a NULL threshold."""
+    error = refused(bench, of_python(bench, GateSpec(id="new", type="freshness", sql="now()", threshold=None)))
+    assert error.context["quality_gates"]["results"][0]["code"] == "threshold_missing"
+
+
+@pytest.mark.contract("Q1", "G8")
+def test_gates_that_are_removed_later_do_not_complete_what_they_held_open(bench: Bench) -> None:
+    """Field report B23: the list is emptied between two attempts of one operation."""
+
+    def die(step: str, facts: dict[str, Any]) -> None:
+        if step == "complete":
+            raise Died
+
+    bench.provision()
+    with pytest.raises(Died):
+        bench.run(notify=die)
+    with pytest.raises(DponeError) as raised:
+        bench.run(spec=bench.spec(gates=[]), stale_after_ms=0)
+    assert raised.value.code.startswith("DPONE_REPLAY_")
+    assert bench.record().phase == "COMMITTED"
+    assert bench.run(stale_after_ms=0).replayed
+
+
+@pytest.mark.contract("Q1", "M7")
+@pytest.mark.parametrize("kind", GATES)
+def test_with_the_selector_an_sql_gate_is_refused_before_anything_is_sent(bench: Bench, kind: str) -> None:
+    gate = GateSpec(id="asked", type=kind, severity="warn", threshold=9, sql=GATES[kind][0]["sql"])
+    wire = DirectWire()
+    (bench.folder / "source.csv").unlink()
+    with pytest.raises(DponeError) as raised:
+        bench.run(spec=of_python(bench, gate, durable=True), wire=wire)
+    assert raised.value.code == "DPONE_ROUTE_UNSUPPORTED"
+    assert "asked" in raised.value.message
+    assert not wire.counts
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("severity", ["error", "warn"])
+@pytest.mark.parametrize("lost", ["close", "answer"])
+def test_a_gate_whose_answer_is_lost_ends_the_load(bench: Bench, lost: str, severity: str) -> None:
+    """Field report B7: a lost connection, and an end without columns. Nobody knows, so that nobody publishes."""
+    endpoint = endpoint_of(bench.sandbox)
+    with TcpProxy(endpoint.native_port) as proxy:
+        proxy.rule(lost, match=b"countIf(isNull(", payload=b"\x05")
+        error = refused(
+            bench,
+            plain(bench, type="not_null", sql="id", severity=severity),
+            endpoint=attrs.evolve(endpoint, native_port=proxy.port),
+        )
+    assert (error.code, error.retryable) == ("DPONE_STAGING_FAILED", True)
+
+
+@pytest.mark.contract("Q5", "X3")
+@pytest.mark.parametrize("durable", [True, False])
+def test_gates_are_evaluated_once_a_load(bench: Bench, durable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    evaluate = QualityGateExecution.evaluate
+
+    def counted(self: QualityGateExecution, **facts: Any) -> Any:
+        calls.append(facts["boundary"])
+        return evaluate(self, **facts)
+
+    monkeypatch.setattr(QualityGateExecution, "evaluate", counted)
+    bench.provision()
+    bench.run(spec=bench.spec(durable=durable))
+    assert calls.count("pre_commit") == 1
+    assert set(calls) <= {"pre_commit", "resume_validation"}
+
+
+def test_the_steps_say_how_the_gates_ended(staging: Staging) -> None:
+    gates = [
+        {"id": "a", "type": "not_null", "sql": "nothing", "severity": "warn"},
+        {"id": "b", "type": "custom_sql", "sql": "SELECT count() FROM {table}", "severity": "warn"},
+        {"id": "c", "type": "min_rows", "threshold": 1},
+    ]
+    staging.stage(staging.bench.spec(durable=False, gates=gates))
+    assert dict(staging.steps)["quality_checked"] == {
+        "gates": 3,
+        "unavailable": 1,
+        "passed": 1,
+        "failed": 0,
+        "warned": 2,
+    }
