@@ -1,4 +1,4 @@
-"""Can this route run these gates, and publish to this target? Before the source is touched (M7)."""
+"""Is the target one that this route can publish? Read-only, before the source is touched (architecture, Routes; M7)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,8 @@ from dpone_provider.clickhouse.catalog import TableState, database_engine, row_p
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.errors import DponeError
 from dpone_provider.load.refusals import unreadable
-from dpone_provider.manifest.spec import LoadSpec, TableRef
-from dpone_provider.quality.gate_spec import SQL_TYPES
+from dpone_provider.manifest.spec import TableRef
 from dpone_provider.wire import StatementFailed
-
-
-def admit_gates(spec: LoadSpec) -> None:
-    """Refuse gates that the route cannot run. Pure, before any look-up, also for a policy made in Python.
-
-    Raises DPONE_ROUTE_UNSUPPORTED: the answer of an SQL gate could not be checked again by a later attempt (Q1, G8).
-    """
-    asked = [gate.id for gate in spec.quality.gates if gate.type in SQL_TYPES]
-    if asked and spec.sink.durable_quality_replay:
-        raise DponeError(
-            "DPONE_ROUTE_UNSUPPORTED",
-            f"With durable_quality_replay: true, gates cannot ask SQL: {', '.join(asked[:10])}.",
-            remedy="Remove these gates, or set durable_quality_replay to false.",
-        )
 
 
 def admit_target(client: ControlClient, target: TableRef) -> TableState | None:

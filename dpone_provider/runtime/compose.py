@@ -19,7 +19,7 @@ from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
 from dpone_provider.errors import DponeError
-from dpone_provider.load.admission import admit_gates, admit_target
+from dpone_provider.load.admission import admit_target
 from dpone_provider.load.operation import observes_target, operation_of
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.load.refusals import unreadable
@@ -156,7 +156,6 @@ def compose(
 
     ``sink``: composed by trusted code; None: of the manifest's connection.
     """
-    admit_gates(spec)
     sink = sink or ClickHouseSink(connections.endpoint(spec.sink.connection_ref), spec.sink.durable_quality_replay)
     if sink.durable_quality_replay is not spec.sink.durable_quality_replay:
         raise DponeError("DPONE_ROUTE_UNSUPPORTED", "The sink was composed with another durable_quality_replay.")
