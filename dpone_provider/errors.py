@@ -100,6 +100,11 @@ def _catalogue() -> dict[str, CodeInfo]:
             meaning="The source does not exist or matches nothing.",
             remedy="Correct path, pattern, table or query of the source.",
         ),
+        "DPONE_SOURCE_DRIVER_MISSING": info(
+            meaning="The driver of the source's database is not installed.",
+            remedy="pip install 'airflow-provider-dpone[sql]'",
+            boundary="admission",
+        ),
         "DPONE_SOURCE_INVALID": info(
             meaning="The source cannot be read as declared.",
             remedy="Correct the source data, its format or its options.",

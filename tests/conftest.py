@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-pytest_plugins = ["tests.contract_report", "tests.sandbox_fixture"]
+pytest_plugins = ["tests.contract_report", "tests.postgres_fixture", "tests.sandbox_fixture"]
 
 
 @pytest.hookimpl(wrapper=True)

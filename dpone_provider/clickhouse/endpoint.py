@@ -73,7 +73,7 @@ def endpoint_from_connection(
     if conn_type not in (OWN_TYPE, OFFICIAL_TYPE):
         _invalid("conn_type", f"must be {OWN_TYPE} or {OFFICIAL_TYPE}")
     own = conn_type == OWN_TYPE
-    extras = _extras(extra)
+    extras = connection_extras(extra)
     if own:
         _refuse_unknown(extras)
     secure = _flag(extras, "secure", False)
@@ -124,7 +124,8 @@ def _missing(field: str) -> NoReturn:
     _invalid(field, "is missing")
 
 
-def _extras(extra: Mapping[str, Any] | str | None) -> dict[str, Any]:
+def connection_extras(extra: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """The extra fields that are set. Raises ``DponeError`` DPONE_CONNECTION_INVALID when they are no mapping."""
     if isinstance(extra, str):
         try:
             extra = json.loads(extra) if extra.strip() else {}

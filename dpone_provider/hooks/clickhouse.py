@@ -9,7 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHo
 
 from dpone_provider.clickhouse.endpoint import Endpoint, endpoint_of
 from dpone_provider.errors import DponeError
+from dpone_provider.hooks.sql import sql_endpoint
 from dpone_provider.provider_info import CONNECTION_TYPE, UI_BEHAVIOUR
+from dpone_provider.sources.sql.endpoint import SqlEndpoint
 
 
 class DponeClickHouseHook(BaseHook):
@@ -89,3 +91,7 @@ class AirflowConnections:
     def endpoint(self, ref: str) -> Endpoint:
         """Resolve one id."""
         return DponeClickHouseHook(self._ids.get(ref, ref)).get_endpoint()
+
+    def sql_endpoint(self, ref: str) -> SqlEndpoint:
+        """Resolve the id of a SQL source."""
+        return sql_endpoint(self._ids.get(ref, ref))

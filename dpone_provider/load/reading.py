@@ -16,6 +16,7 @@ from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.sources.fit import Fit
 from dpone_provider.sources.observe import SourceObserver
 from dpone_provider.sources.open import OpenSource
+from dpone_provider.sources.sql.endpoint import SourceEndpoint
 from dpone_provider.wire import Wire
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class StagingRoom:
     spec: LoadSpec
     control: ControlClient
     sink: Endpoint
-    source: Endpoint | None
+    source: SourceEndpoint | None
     live: TableState | None
     replicas: tuple[str, ...]
     wire: Wire

@@ -16,7 +16,6 @@ import attrs
 from dpone_provider.clickhouse.authority_store import ClickHouseReplayQualityStore
 from dpone_provider.clickhouse.catalog import ClickHouseCatalog, TableState
 from dpone_provider.clickhouse.control import ControlClient
-from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
 from dpone_provider.errors import DponeError
 from dpone_provider.load.admission import admit_target
@@ -24,7 +23,7 @@ from dpone_provider.load.operation import observes_target, operation_of
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.load.refusals import unreadable
 from dpone_provider.manifest.digest import admission_digest
-from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec
+from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec, SourceSpec, SqlSource
 from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.ports import Ports
@@ -32,6 +31,7 @@ from dpone_provider.replay.session import QualityReplaySession
 from dpone_provider.replay.target_reader import BUDGET_SECONDS, BoundedTargetAcceptanceReader
 from dpone_provider.runtime.connections import Connections
 from dpone_provider.runtime.sink import ClickHouseSink
+from dpone_provider.sources.sql.endpoint import SourceEndpoint
 from dpone_provider.wire import DirectWire, StatementFailed, Wire
 
 REPLICA = "single"
@@ -72,7 +72,7 @@ class Composition:
     operation: Operation
     around: Surroundings
     sink: ClickHouseSink
-    source: Endpoint | None
+    source: SourceEndpoint | None
     control: ControlClient
     catalog: ClickHouseCatalog
     publisher: ClickHousePublisher
@@ -144,6 +144,13 @@ class Composition:
         )
 
 
+def _source_of(spec: SourceSpec, connections: Connections) -> SourceEndpoint | None:
+    """Where the source is; None for files."""
+    if isinstance(spec, SqlSource):
+        return connections.sql_endpoint(spec.connection_ref)
+    return connections.endpoint(spec.connection_ref) if isinstance(spec, ClickHouseSource) else None
+
+
 @contextmanager
 def compose(
     spec: LoadSpec,
@@ -159,7 +166,7 @@ def compose(
     sink = sink or ClickHouseSink(connections.endpoint(spec.sink.connection_ref), spec.sink.durable_quality_replay)
     if sink.durable_quality_replay is not spec.sink.durable_quality_replay:
         raise DponeError("DPONE_ROUTE_UNSUPPORTED", "The sink was composed with another durable_quality_replay.")
-    source = connections.endpoint(spec.source.connection_ref) if isinstance(spec.source, ClickHouseSource) else None
+    source = _source_of(spec.source, connections)
     control = ControlClient(sink.connector, around.wire)
     try:
         clients, table = {REPLICA: control}, spec.sink.table

@@ -14,12 +14,17 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dpone_provider.clickhouse.endpoint import Endpoint, endpoint_of
 from dpone_provider.errors import DponeError
+from dpone_provider.sources.sql.endpoint import SqlEndpoint, sql_endpoint_of
 
 
 class Connections(Protocol):
     """Turns a connection id into an endpoint. Raises ``DponeError`` DPONE_CONNECTION_UNKNOWN or _INVALID."""
 
-    def endpoint(self, ref: str) -> Endpoint: ...
+    def endpoint(self, ref: str) -> Endpoint:
+        """A ClickHouse server."""
+
+    def sql_endpoint(self, ref: str) -> SqlEndpoint:
+        """Another SQL database; no driver is imported yet."""
 
 
 class StaticConnections:
@@ -34,13 +39,20 @@ class StaticConnections:
 
     def endpoint(self, ref: str) -> Endpoint:
         """Resolve one id."""
+        return endpoint_of(ref, self._fields(ref))
+
+    def sql_endpoint(self, ref: str) -> SqlEndpoint:
+        """Resolve the id of a SQL source: PostgreSQL or SQLite, other databases need Airflow's hooks."""
+        return sql_endpoint_of(ref, self._fields(ref))
+
+    def _fields(self, ref: str) -> Mapping[str, Any]:
         found = self._known.get(ref)
         if found is None:
             text = self._environ.get(f"AIRFLOW_CONN_{ref.upper()}")
             if text is None:
                 raise DponeError("DPONE_CONNECTION_UNKNOWN", f"Connection {ref!r} is not defined.")
             found = parse_connection(ref, text)
-        return endpoint_of(ref, found)
+        return found
 
 
 def read_export(file: str) -> dict[str, Mapping[str, Any]]:
@@ -84,7 +96,7 @@ def parse_connection(ref: str, text: str) -> Mapping[str, Any]:
         "port": port,
         "login": unquote(parts.username) if parts.username else None,
         "password": unquote(parts.password) if parts.password else None,
-        "schema": unquote(parts.path.lstrip("/")) or None,
+        "schema": unquote(parts.path[1:]) or None,
         "extra": extra,
     }
 

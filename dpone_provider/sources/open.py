@@ -12,6 +12,7 @@ from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import FileSource, SourceSpec, SqlSource
 from dpone_provider.sources.cursor import CursorMark, CursorReader
+from dpone_provider.sources.sql.endpoint import SourceEndpoint
 from dpone_provider.sources.stream import BatchStream
 from dpone_provider.unwinding import on_failure
 from dpone_provider.wire import Effect, Wire
@@ -103,7 +104,7 @@ class OpenSource:
 
 def open_source(
     spec: SourceSpec,
-    endpoint: Endpoint | None,
+    endpoint: SourceEndpoint | None,
     *,
     wire: Wire,
     columns: tuple[tuple[str, str], ...] = (),
@@ -111,11 +112,11 @@ def open_source(
 ) -> OpenSource:
     """Open a source for one reading.
 
-    ``endpoint``: the server of a ClickHouse source, None for files. ``columns``: the ``(name, ClickHouse type)`` pairs
-    that the manifest declares; text formats are read as these types. ``after``: read only the rows above this mark, and
-    keep the new one. Raises ``DponeError`` DPONE_SOURCE_NOT_FOUND, DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED
-    (first block of text), DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED, and what
-    ``CursorReader`` raises.
+    ``endpoint``: the server of a ClickHouse or SQL source, None for files. ``columns``: the ``(name, ClickHouse type)``
+    pairs that the manifest declares; text formats, and values that do not say their type, are read as these. ``after``:
+    read only the rows above this mark, and keep the new one. Raises ``DponeError`` DPONE_SOURCE_NOT_FOUND,
+    DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED (first block of text), DPONE_SOURCE_DRIVER_MISSING,
+    DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED, and what ``CursorReader`` raises.
     """
     stream = _stream(spec, endpoint, columns, after)
     declared = dict(columns) if isinstance(spec, FileSource) else {}
@@ -126,15 +127,20 @@ def open_source(
 
 
 def _stream(
-    spec: SourceSpec, endpoint: Endpoint | None, columns: tuple[tuple[str, str], ...], after: CursorMark | None
+    spec: SourceSpec,
+    endpoint: SourceEndpoint | None,
+    columns: tuple[tuple[str, str], ...],
+    after: CursorMark | None,
 ) -> BatchStream:
     if isinstance(spec, FileSource):
         from dpone_provider.sources.file import FileStream
 
         return FileStream(spec, columns)
     if isinstance(spec, SqlSource):
-        raise DponeError("DPONE_ROUTE_UNSUPPORTED", "This version does not read sources of type sql.")
-    if endpoint is None:
+        from dpone_provider.sources.sql.open import sql_stream
+
+        return sql_stream(spec, endpoint, columns, after)
+    if not isinstance(endpoint, Endpoint):
         raise DponeError("DPONE_CONNECTION_INVALID", "A ClickHouse source needs a ClickHouse connection.")
     from dpone_provider.sources.clickhouse import QueryStream
 

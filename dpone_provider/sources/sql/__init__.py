@@ -1,0 +1,1 @@
+"""Tables and queries of SQL databases as Arrow batches: PostgreSQL, SQLite, and what an Airflow hook connects to."""
