@@ -136,21 +136,22 @@ def observed(core: Mapping[str, Any], counts: TargetCounts) -> dict[str, Any]:
     staged = core["acceptance"].get("staged", {})
     rows = {core["binding"]["staged_rows"], staged.get("row_count"), value["row_count"]} - {None}
     if value["row_count"] is not None and len(rows) != 1:
-        raise _differs("observation.row_count is not the staged one", value)
+        raise _differs("row_count", value)
     for name in ("null_counts", "distinct_counts"):
         earlier = staged.get(name, {})
         if any(earlier.get(column, count) != count for column, count in value[name].items()):
-            raise _differs(f"observation.{name} are not the staged ones", value)
+            raise _differs(name, value)
     return value
 
 
-def _differs(what: str, value: Mapping[str, Any]) -> CapsuleError:
-    """A mismatch that says what was counted."""
-    error = mismatch(what)
-    error.context["target_observation"] = {
-        name: value[name] for name in ("row_count", "null_counts", "distinct_counts")
-    }
-    return error
+def _differs(metric: str, value: Mapping[str, Any]) -> CapsuleError:
+    """The live generation counts something else than it did when it was staged; the error says what was counted."""
+    return CapsuleError(
+        "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH",
+        f"The live table does not count what it counted when it was staged ({metric}): something wrote to it since.",
+        remedy="Find the other writer in system.query_log, then start a new run: it reads the source again.",
+        context={"target_observation": {name: value[name] for name in ("row_count", "null_counts", "distinct_counts")}},
+    )
 
 
 def unavailable(core: Mapping[str, Any], attempt_id: str) -> dict[str, Any]:

@@ -32,12 +32,16 @@ OPERATION = {
 }  # fmt: skip
 
 
-def steps(done: int, *, kept: int = 0, then: State = "never", minute: int = 7) -> tuple[Step, ...]:
-    """``done`` milestones, of which those from the second to the ``kept``-th are kept, and what became of the next."""
+def steps(done: int, *, kept: int = 0, then: State = "never", minute: int = 7, told: bool = True) -> tuple[Step, ...]:
+    """``done`` milestones, those from the second to the ``kept``-th kept, and what became of the next."""
     found = []
     for index, name in enumerate(MILESTONES):
         state: State = "kept" if 0 < index < kept else "done" if index < done else then if index == done else "never"
-        at = f"2026-11-29T13:{minute:02d}:{47 + index:02d}.120Z" if state in ("done", "failed") else None
+        at = (
+            f"2026-11-29T13:{minute:02d}:{47 + index:02d}.120Z"
+            if state == "done" or (state == "failed" and told)
+            else None
+        )
         found.append(Step(step=name, state=state, at=at))
     return tuple(found)
 
@@ -101,7 +105,7 @@ def evidence(**changes: Any) -> Evidence:
 
 def proven() -> Evidence:
     """A second try finished what the first left."""
-    first = attempt(1, "stopped", steps(4, then="failed"))
+    first = attempt(1, "stopped", steps(4, then="failed", told=False))
     second = attempt(2, "succeeded", steps(7, kept=4, minute=9), reads=0, sent=0)
     return evidence(
         attempt=2, extracted_rows=0, attempts=(first, second), recorded_by_try=2, recorded_at="2026-11-29T13:09:54.019Z"
@@ -144,11 +148,12 @@ def failed() -> Evidence:
         attempts=(attempt(1, "failed", steps(5, then="failed")),),
         error=Failure(
             code="DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH", boundary="post_commit", retryable=False,
-            meaning="The proof is of something else: observation.row_count is not the staged one.",
+            meaning="The live table does not count what it counted when it was staged (row_count): "
+            "something wrote to it since.",
         ),
         next=Next(
             title="Look at the table, then load again as a new run",
-            text="Finish the sealed operation with the sealed configuration, or start a new operation.",
+            text="Find the other writer in system.query_log, then start a new run: it reads the source again.",
         ),
     )  # fmt: skip
 
