@@ -12,8 +12,9 @@ from dpone_provider.errors import DponeError
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+    from airflow.providers.openlineage.extractors import OperatorLineage
 
-    from dpone_provider.load.outcome import RunIdentity
+    from dpone_provider.load.outcome import LoadOutcome, RunIdentity
     from dpone_provider.manifest.spec import LoadSpec
 
 
@@ -68,6 +69,7 @@ class DponeLoadOperator(BaseOperator):
         self.reprocess = reprocess
         self.folder = folder
         self.killed = False
+        self.outcome: LoadOutcome | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Compose and run; everything that connects, reads or starts is made in here (F2)."""
@@ -100,7 +102,16 @@ class DponeLoadOperator(BaseOperator):
                 _raise(error)
         told.succeeded(outcome)
         evidence.succeeded(outcome)
+        self.outcome = outcome
+        self._tell_assets(context, outcome)
         return outcome.summary()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage | None:
+        """Inputs, output and what was counted of them, for Airflow's OpenLineage provider; None without a success."""
+        from dpone_provider.hooks.clickhouse import AirflowConnections
+        from dpone_provider.operators.lineage import lineage_of
+
+        return lineage_of(self.outcome, AirflowConnections(self.connections)) if self.outcome is not None else None
 
     def on_kill(self) -> None:
         """Airflow wants the task to end. ``execute`` goes on after this, so it is told to stop before its next step."""
@@ -108,6 +119,12 @@ class DponeLoadOperator(BaseOperator):
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
         """Called before each step of the load acts; for subclasses. What it raises stops the load there."""
+
+    def _tell_assets(self, context: Context, outcome: LoadOutcome) -> None:
+        from dpone_provider.operators.lineage import asset_extra
+
+        for outlet in self.outlets:
+            context["outlet_events"][outlet].extra = {"dpone": asset_extra(outcome)}
 
     def _check_killed(self) -> None:
         if self.killed:

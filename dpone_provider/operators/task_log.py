@@ -1,4 +1,4 @@
-"""What a load says in the task's log: one line a step, progress now and then, one summary block at the end."""
+"""What a load says in the task's log: a folded group a phase, progress now and then, one summary at the end."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from dpone_provider.load.outcome import LoadOutcome
 
 PROGRESS_EVERY = 5.0
+# A step that is named here begins a phase; the log viewer folds everything up to the next one.
+_PHASES = {
+    "claim": "Admission",
+    "stage": "Staging",
+    "seal": "Publication",
+    "complete": "Completion",
+    "pending": "Completion",
+}
 _STEPS = {
     "claim": "Claiming the target's slot",
     "reader": "Proving that a reader can be started and stopped here",
@@ -42,9 +50,11 @@ class TaskLog:
         self._further = further
         self._clock = clock
         self._next = clock() + PROGRESS_EVERY
+        self._phase = ""
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
         """One step of the load; rows are told every few seconds only."""
+        self._enter(_PHASES.get(step, self._phase))
         if step == "rows":
             if self._clock() >= self._next:
                 self._next = self._clock() + PROGRESS_EVERY
@@ -58,6 +68,7 @@ class TaskLog:
 
     def succeeded(self, outcome: LoadOutcome) -> None:
         """The summary of a success."""
+        self._enter("")
         spec = outcome.spec
         target = f"{spec.sink.table.database}.{spec.sink.table.name}"
         done = (
@@ -77,6 +88,7 @@ class TaskLog:
 
     def failed(self, error: DponeError) -> None:
         """The summary of a failure: what is true, and what to do."""
+        self._enter("")
         self._log.error(
             "%s: %s Commit: %s. Governance: blocked. %s %s",
             error.code,
@@ -85,3 +97,13 @@ class TaskLog:
             "A retry can finish this." if error.retryable else "A retry cannot help.",
             error.next_step,
         )
+
+    def _enter(self, phase: str) -> None:
+        """End the group that is open and begin another; "" begins none."""
+        if phase == self._phase:
+            return
+        if self._phase:
+            self._log.info("::endgroup::")
+        if phase:
+            self._log.info("::group::%s", phase)
+        self._phase = phase

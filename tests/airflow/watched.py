@@ -154,6 +154,11 @@ class Watched:
         asked = "SELECT count(*) FROM asset_event WHERE source_dag_id = ?"
         return int(self._of_airflow(asked, self.bench.database)[0][0])
 
+    def event_extras(self) -> list[dict[str, Any]]:
+        """What the asset events of the load say beside their names."""
+        asked = "SELECT extra FROM asset_event WHERE source_dag_id = ?"
+        return [json.loads(extra) for (extra,) in self._of_airflow(asked, self.bench.database)]
+
     def _of_airflow(self, asked: str, *values: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.airflow.home.folder / "airflow.db", timeout=30)) as database:
             return database.execute(asked, values).fetchall()
