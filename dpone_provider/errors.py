@@ -192,6 +192,10 @@ def _catalogue() -> dict[str, CodeInfo]:
             remedy="Look at dpone_source_state before you retry: a retry may add the same rows again.",
             boundary="post_commit",
         ),
+        "DPONE_LOAD_STEP_UNCERTAIN": info(
+            meaning="A step of the load could not be recorded in dpone_load_steps, or nobody can say whether it was.",
+            remedy="Correct what keeps the user from writing to dpone_load_steps.",
+        ),
         "DPONE_HOOK_FAILED": info(
             meaning="A statement of sink.pre_sql or sink.post_sql failed.",
             remedy="Correct the statement; the message says which one and when it ran.",

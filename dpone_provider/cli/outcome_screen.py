@@ -55,7 +55,8 @@ def _success(document: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact(label="What to do", value=value, tone="open")
     else:
         yield Fact(label="What to do", value="nothing")
-    yield Fact(label="Rows in the table", value=f"{result['final_rows']:,}")
+    if result["final_rows"] is not None:
+        yield Fact(label="Rows in the table", value=f"{result['final_rows']:,}")
 
 
 def _failure(document: Mapping[str, Any]) -> Iterator[Fact]:
@@ -79,7 +80,7 @@ def this_attempt(document: Mapping[str, Any]) -> str:
     result = document["result"]
     attempts = result.get("details", {}).get("attempts") or [{}]
     own, sent = attempts[-1], document.get("effects", {})
-    reads = sent.get("source_reads", own.get("source_reads", int(result["extracted_rows"] > 0)))
+    reads = sent.get("source_reads", own.get("source_reads", int(bool(result["extracted_rows"]))))
     inserts = sent.get("inserts", own.get("rows", result["inserted_rows"]))
     publications = own.get("publications", sent.get("exchanges", 0))
     did = f"{counted(reads, 'source read')}, {counted(inserts, 'insert')}, {counted(publications, 'publication')}"

@@ -153,7 +153,7 @@ def _acceptance(spec: LoadSpec) -> dict[str, Any] | None:
     if policy is None or not policy.enabled:
         return None
     names = _source_columns(spec.source)
-    reachable = ("source", "staged", "target") if spec.sink.durable_quality_replay else ("source", "staged")
+    reachable = ("source", "target") if spec.sink.strategy.mode == "append" else ("source", "staged", "target")
     return {
         "mode": policy.mode,
         "row_count": policy.row_count,

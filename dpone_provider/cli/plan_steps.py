@@ -131,6 +131,8 @@ def _plain(spec: LoadSpec, places: Places) -> Iterator[Step]:
     yield Step(what="See which table is live", on="system.tables", effects=("catalog_read",))
     yield from _switch(places)
     yield Step(what="Ask which UUID is live: proven or not", on="system.tables", effects=("catalog_read",))
+    if observes_target(spec):
+        yield Step(what="Count in the live table", on=places.target, effects=("query",))
     yield from _cleanup(spec, places, first_looks=False)
 
 

@@ -5,7 +5,7 @@ Two answers, commit truth and governance, and the counters of every attempt (pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -41,7 +41,10 @@ class Attempt:
 
 @attrs.frozen(kw_only=True)
 class LoadOutcome:
-    """A load that succeeded. Rows and bytes are of this attempt; ``final_rows`` is the live generation's count."""
+    """A load that succeeded. Rows are of this attempt; ``final_rows``: of the live table, None when nobody counted.
+
+    ``finalization``: how governance ended where that is not by a switch. ``load_steps``: what was done, in order.
+    """
 
     spec: LoadSpec
     identity: RunIdentity
@@ -50,7 +53,7 @@ class LoadOutcome:
     target_commit: TargetCommit
     extracted_rows: int
     inserted_rows: int
-    final_rows: int
+    final_rows: int | None
     duration_seconds: float
     generation: str
     gates: Mapping[str, Any]
@@ -60,6 +63,8 @@ class LoadOutcome:
     load_id: str
     quality_replay: Mapping[str, Any] | None = None
     leftovers: tuple[str, ...] = ()
+    finalization: str = ""
+    load_steps: Sequence[Mapping[str, Any]] = ()
 
     def document(self) -> dict[str, Any]:
         """The JSON document of ``dpone run --format json`` (strict JSON values only)."""
@@ -76,7 +81,10 @@ class LoadOutcome:
             "generation": self.generation,
             "attempts": [attrs.asdict(attempt) for attempt in self.attempts],
             "reconciliation_metrics": metrics,
+            "load_steps": [dict(step) for step in self.load_steps],
         }
+        if self.finalization:
+            details["governance_finalization"] = self.finalization
         if self.leftovers:
             details["leftovers"] = list(self.leftovers)
         return {
@@ -113,9 +121,9 @@ class LoadOutcome:
 
 
 def failure_document(error: DponeError, spec: LoadSpec, identity: RunIdentity) -> dict[str, Any]:
-    """The JSON document of a load that failed: real counters where known, no claim where not (O2, protocol 8)."""
+    """The JSON document of a load that failed: real counters where known, no claim where not (O2, O4, protocol 8)."""
     facts = dict(error.context)
-    counters = facts.get("counters", {})
+    counters = {"inserted_rows": 0, "final_rows": None, "extracted_rows": 0, **facts.get("counters", {})}
     replay: dict[str, Any] = {"error_code": error.code, "governance": "blocked", "current_run_id": identity.run_id}
     if error.target_commit is not None:
         replay["target_commit"] = error.target_commit
@@ -130,14 +138,15 @@ def failure_document(error: DponeError, spec: LoadSpec, identity: RunIdentity) -
             "failure_boundary": error.boundary,
             "retryable": error.retryable,
             "next_step": error.next_step,
+            **facts.get("failure_context", {}),
         },
         "replay_details": replay,
         "result": {
             "status": "failed",
-            "inserted_rows": counters.get("inserted_rows", 0),
+            "inserted_rows": counters["inserted_rows"],
             "updated_rows": 0,
-            "final_rows": None,
-            "extracted_rows": counters.get("extracted_rows", 0),
+            "final_rows": counters["final_rows"],
+            "extracted_rows": counters["extracted_rows"],
             "duration_seconds": round(facts.get("duration_seconds", 0.0), 3),
             "errors": [{"code": error.code, "message": error.message, "next_step": error.next_step}],
         },

@@ -62,9 +62,12 @@ class PlainRefresh:
             keep_alive=check_cancelled,
         )
 
-    def run(self, stager: Stager) -> Published:
-        """Stage and publish. Raises ``DponeError``; ``target_commit`` is set on it."""
-        sent = False
+    def run(self, stager: Stager, committed: Callable[[], None]) -> Published:
+        """Stage, publish, clean; ``committed`` is called in between, once the new table is proven live (X3).
+
+        Raises ``DponeError``; ``target_commit`` is set on it. What ``committed`` raises rolls nothing back.
+        """
+        sent = live = False
         try:
             self._sweep()
             self._notify("stage", {})
@@ -74,14 +77,16 @@ class PlainRefresh:
             self._notify("publish", {"replica": self._replica})
             sent = True
             self._switch(first=before.live is None)
-            cleaned = self._settle(before)
+            after = self._proven()
+            live = True
+            cleaned = self._settle(before, after, committed)
         except StatementFailed as failed:
             raise self._unanswered(sent) from failed
         except BaseException as error:
             if not sent:
                 self._cleaner.discard(self._replica, self._order.uuid)
             if isinstance(error, DponeError) and error.target_commit is None:
-                error.target_commit = "unknown" if sent else "not_started"
+                error.target_commit = "proven" if live else "unknown" if sent else "not_started"
             raise
         return Published(proof=proof, generation=self._order.uuid, load_id=self._order.load_id, cleaned=cleaned)
 
@@ -94,11 +99,23 @@ class PlainRefresh:
         except StatementFailed:
             return  # the catalog decides
 
-    def _settle(self, before: CatalogFacts) -> Cleaned:
+    def _proven(self) -> CatalogFacts:
+        """The catalog after the switch, which must show the generation live."""
         after = self._cleaner.facts(self._replica)
         if after.live is None or after.live.uuid != self._order.uuid:
             self._cleaner.discard(self._replica, self._order.uuid)
             raise DponeError("DPONE_PUBLICATION_UNCERTAIN")
+        return after
+
+    def _settle(self, before: CatalogFacts, after: CatalogFacts, committed: Callable[[], None]) -> Cleaned:
+        try:
+            committed()
+        except DponeError:
+            self._retire(before, after)
+            raise
+        return self._retire(before, after)
+
+    def _retire(self, before: CatalogFacts, after: CatalogFacts) -> Cleaned:
         if before.live is None or self._keep_previous:
             return Cleaned()
         old = [table for table in after.private if table.uuid == before.live.uuid]

@@ -32,12 +32,14 @@ __all__ = ["ArrowStager", "StagingRoom"]
 class ArrowStager:
     """Stages through Arrow record batches.
 
-    ``rows_read`` counts what was read from the source so far, also after a failure.
+    ``rows_read`` counts what was read from the source so far, also after a failure. ``live``: what acceptance asks of
+    the live table on the route without the authority; there the path's end observes it.
     """
 
     def __init__(self, room: StagingRoom) -> None:
         self._room = room
         self.rows_read = 0
+        self.live: MetricRequest | None = None
         live = room.live
         self._live = tuple((column.name, column.type) for column in live.columns) if live is not None else None
 
@@ -59,7 +61,9 @@ class ArrowStager:
     def _reading(self, order: StagingOrder, source: OpenSource, columns: Columns) -> Reading:
         fit = plan_fit(source.schema, columns)
         asked = self._requests(order, source, tuple(name for name, _ in columns))
-        target = asked.pop("target") if "target" in asked and self._room.spec.sink.durable_quality_replay else None
+        target = asked.pop("target", None)
+        if not self._room.spec.sink.durable_quality_replay:
+            self.live, target = target, None
         if target is not None:
             admit_request(target, columns)
         request = asked.get("source")
@@ -69,15 +73,14 @@ class ArrowStager:
         return Reading(source=source, fit=fit, asked=asked, observer=observer, target=target, hasher=hasher)
 
     def _requests(self, order: StagingOrder, source: OpenSource, names: tuple[str, ...]) -> dict[str, MetricRequest]:
-        """What acceptance asks of each side; only the durable route has a target side (X5)."""
+        """What acceptance asks of each side; they have the same columns (X2)."""
         sink = self._room.spec.sink
         datasets = {
             "source": source.dataset,
             "staged": f"{sink.table.database}.{order.name}",
             "target": f"{sink.table.database}.{sink.table.name}",
         }
-        sides = ("source", "staged", "target") if sink.durable_quality_replay else ("source", "staged")
-        planned = plan_requests(self._room.spec.quality.acceptance, dict.fromkeys(sides, names), datasets)
+        planned = plan_requests(self._room.spec.quality.acceptance, dict.fromkeys(datasets, names), datasets)
         return {request.side: request for request in planned}
 
     def _columns(self, schema: pa.Schema) -> Columns:

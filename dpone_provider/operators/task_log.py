@@ -77,11 +77,11 @@ class TaskLog:
             else f"{outcome.extracted_rows:,} rows read, {outcome.inserted_rows:,} rows inserted"
         )
         self._log.info(
-            "%s: commit %s, governance complete, %s; %s rows are live, generation %s, operation %s",
+            "%s: commit %s, governance complete, %s; %s, generation %s, operation %s",
             target,
             outcome.target_commit,
             done,
-            f"{outcome.final_rows:,}",
+            "rows are live" if outcome.final_rows is None else f"{outcome.final_rows:,} rows are live",
             outcome.generation,
             outcome.operation_id,
         )

@@ -161,6 +161,22 @@ class QualityGateExecution(Unique):
                 raise QualityGateFailure(owned.report, boundary=owned.boundary)
             self._advance("ISSUED", "PAYLOAD_ACCEPTED")
 
+    def require_accepted(self, receipt: QualityGateReceipt | None, boundary: str) -> None:
+        """The receipt is accepted for the payload, at this boundary, and not yet for the state. Nothing moves.
+
+        Raises like ``accept_payload``.
+        """
+        with self._lock:
+            self._require_unchanged()
+            if self._is_inert(receipt):
+                return
+            owned = self._own(receipt)
+            if owned.boundary != boundary:
+                raise DponeError("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "The receipt is of another boundary.")
+            check_coverage(self._policy, owned.report)
+            if self._state != "PAYLOAD_ACCEPTED":
+                raise invalid("The receipt is not accepted for the payload.")
+
     def accept_state(self, receipt: QualityGateReceipt | None) -> None:
         """Accept the receipt for the state, once, after the payload. Raises like ``accept_payload``."""
         with self._lock:

@@ -33,10 +33,11 @@ class Finished:
     """A completed operation.
 
     ``replayed``: the proof was sealed by an earlier attempt. ``document``: the result of protocol 5. ``rows``: staged
-    and sealed.
+    and sealed. ``proof``: used up.
     """
 
     replayed: bool
+    proof: Proof
     record: AuthorityRecord
     document: dict[str, Any]
     load_id: str
@@ -253,6 +254,7 @@ class QualityReplaySession:
         core = proof.capsule.core
         return Finished(
             replayed=self._inherited,
+            proof=proof,
             record=record,
             document=replay_result(proof.capsule),
             load_id=core["load_id"],

@@ -77,8 +77,8 @@ class Composition:
     catalog: ClickHouseCatalog
     publisher: ClickHousePublisher
 
-    def session(self) -> QualityReplaySession:
-        """A session of the durable route, its authority admitted (A1). Raises ``DponeError``."""
+    def session(self, notify: Notify) -> QualityReplaySession:
+        """A session of the durable route that tells ``notify``, its authority admitted (A1). Raises ``DponeError``."""
         store = ClickHouseReplayQualityStore({REPLICA: self.control}, self.authority_database)
         try:
             store.admit()
@@ -98,7 +98,7 @@ class Composition:
             new_id=self.around.new_id,
             new_uuid=self.around.new_uuid,
             clock=self.around.clock,
-            notify=self.around.notify,
+            notify=notify,
             check_cancelled=self.around.check_cancelled,
             reader=self._reader(),
             observe_within=self.around.observe_within,

@@ -56,7 +56,7 @@ class Evidence:
         first, last = attempts[0], attempts[-1]
         return (
             ("one proven generation is live", self.live == self.outcome.generation),
-            ("the live table holds exactly the proven rows", self.rows == self.outcome.final_rows > 0),
+            ("the live table holds exactly the proven rows", 0 < self.rows == self.outcome.final_rows),
             ("the live table was observed: it counts what was read and staged", _agree(self.outcome.acceptance)),
             ("the proof is complete and the slot is released", (self.phase, self.owner) == ("COMPLETE", "")),
             ("there were two attempts, the first one published", len(attempts) == 2 and first.publications == 1),
