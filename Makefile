@@ -31,6 +31,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.parse
 	$(BIN)/python -m benchmarks.load
+	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.reader
 
 docs: setup

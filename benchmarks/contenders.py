@@ -10,9 +10,10 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
-from benchmarks import data
+from benchmarks.policies import GATES, POLICIES, observations
 from benchmarks.task import QUIET_MERGES, TABLE, Task, ask, measured
 
 Work = Callable[[], None]
@@ -51,22 +52,22 @@ def bare(task: Task) -> Work:
 
 def governed(task: Task) -> Work:
     """The durable load: gates, row and null observations on both sides, authority, publication, completion."""
-    return _dpone(task, durable=True, distinct=())
+    return _dpone(task, durable=True, quality=_checked())
 
 
 def observed(task: Task) -> Work:
     """The durable load whose live target is observed too, by a child: rows and nulls of every column."""
-    return _dpone(task, durable=True, distinct=(), target=True)
+    return _dpone(task, durable=True, quality=_checked(target=True))
 
 
 def governed_distinct(task: Task) -> Work:
     """The same with an exact distinct count of the unique id on both sides."""
-    return _dpone(task, durable=True, distinct=("id",))
+    return _dpone(task, durable=True, quality=_checked(("id",)))
 
 
 def plain(task: Task) -> Work:
     """The load without the authority: the same gates and observations, one EXCHANGE, its retry reads again."""
-    return _dpone(task, durable=False, distinct=())
+    return _dpone(task, durable=False, quality=_checked())
 
 
 def insert_arrow(task: Task) -> Work:
@@ -145,19 +146,7 @@ def dlt(task: Task) -> Work:
     return work
 
 
-CONTENDERS: Final[dict[str, Callable[[Task], Work]]] = {
-    "bare": bare,
-    "governed": governed,
-    "observed": observed,
-    "governed_distinct": governed_distinct,
-    "plain": plain,
-    "insert_arrow": insert_arrow,
-    "driver_rows": driver_rows,
-    "dlt": dlt,
-}
-
-
-def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...], target: bool = False) -> Work:
+def _dpone(task: Task, *, durable: bool, quality: dict[str, Any]) -> Work:
     # these are what a load imports while it runs
     import dpone_provider.load.staging
     import dpone_provider.sources.file
@@ -169,13 +158,15 @@ def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...], target: bool
     from dpone_provider.runtime.run import run_load
     from dpone_provider.wire import DirectWire
 
-    endpoint, spec = _endpoint(task), _spec(task, durable, distinct, target)
+    endpoint, spec = _endpoint(task), _spec(task, durable, quality)
     if durable:
         client = ControlClient(endpoint, DirectWire())
         apply({REPLICA: client}, task.database)
         client.close()
     else:
-        import dpone_provider.load.plain  # noqa: F401
+        import dpone_provider.load.plain
+    if any(gate["type"] == "typed_hash_reconciliation" for gate in quality.get("gates", [])):
+        import dpone_provider.sources.typed_hash  # noqa: F401
 
     class Everywhere:
         def endpoint(self, ref: str) -> Any:
@@ -189,7 +180,11 @@ def _dpone(task: Task, *, durable: bool, distinct: tuple[str, ...], target: bool
     return work
 
 
-def _spec(task: Task, durable: bool, distinct: tuple[str, ...], target: bool) -> Any:
+def _checked(distinct: tuple[str, ...] = (), *, target: bool = False) -> dict[str, Any]:
+    return {"gates": GATES, "acceptance": observations(distinct, target=target)}
+
+
+def _spec(task: Task, durable: bool, quality: dict[str, Any]) -> Any:
     from dpone_provider.manifest.read import spec_from_values
 
     physical = {"engine": "MergeTree", "order_by": ["id"], "settings": QUIET_MERGES}
@@ -206,22 +201,7 @@ def _spec(task: Task, durable: bool, distinct: tuple[str, ...], target: bool) ->
                 "physical_design": {"storage": {"clickhouse": physical}},
             },
         },
-        quality={
-            "gates": [
-                {"id": "rows", "type": "row_count_reconciliation"},
-                {"id": "some", "type": "min_rows", "threshold": 1},
-            ],
-            "acceptance": {
-                "enabled": True,
-                "mode": "required",
-                "capture": {"source": True, "staged": True, "target": target},
-                "checks": {
-                    "row_count": True,
-                    "null_counts": list(data.ORDER),
-                    "distinct_counts": list(distinct) or False,
-                },
-            },
-        },
+        quality=quality,
         base=".",
     )
 
@@ -245,6 +225,19 @@ def _staged(task: Task) -> Iterator[None]:
     yield
     ask(task, f"EXCHANGE TABLES {task.database}.staging AND {task.database}.{TABLE}")
     ask(task, f"DROP TABLE {task.database}.staging")
+
+
+CONTENDERS: Final[dict[str, Callable[[Task], Work]]] = {
+    "bare": bare,
+    "governed": governed,
+    "observed": observed,
+    "governed_distinct": governed_distinct,
+    "plain": plain,
+    "insert_arrow": insert_arrow,
+    "driver_rows": driver_rows,
+    "dlt": dlt,
+    **{name: partial(_dpone, durable=False, quality=policy) for name, policy in POLICIES.items()},
+}
 
 
 def main() -> None:

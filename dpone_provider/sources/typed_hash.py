@@ -79,7 +79,7 @@ class MultisetHasher:
         if self._sampled is None:
             totals = self._total(batch, every)
         elif self._key:
-            chosen = _chosen(self._total(batch, self._sampled))
+            chosen = np.flatnonzero(_chosen(self._total(batch, self._sampled)))
             totals = sum_of([self._picked(batch, place, chosen) for place in every])
         else:
             totals = self._total(batch, every)
@@ -94,8 +94,9 @@ class MultisetHasher:
 
     def _picked(self, batch: pa.RecordBatch, place: int, chosen: np.ndarray) -> Words:
         """The cells of the chosen rows only; of all rows where Arrow cannot pick, as it cannot from text views."""
+        rows = pa.Array.from_buffers(pa.int64(), len(chosen), [None, pa.py_buffer(chosen)])
         try:
-            return self._cells[place](batch.column(place).filter(pa.array(chosen)))
+            return self._cells[place](batch.column(place).take(rows))
         except pa.ArrowNotImplementedError:
             cells: Words = self._cells[place](batch.column(place))[chosen]
             return cells

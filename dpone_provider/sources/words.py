@@ -63,8 +63,9 @@ def _coded(inner: Cells, salt: Salt) -> Cells:
 
 def _decoded(known: Words, codes: pa.Array) -> Words:
     """What each code stands for; NULL for the last."""
-    wide = codes.cast(pa.int64())
-    places: Words = np.from_dlpack(wide.fill_null(len(known) - 1) if wide.null_count else wide)
+    places = _integers(codes.type)(codes).view(np.int64)
+    if codes.null_count:
+        places[~buffers.bits(codes, 0)] = len(known) - 1
     found: Words = known.take(places)
     return found
 

@@ -61,6 +61,13 @@ def test_the_parse_benchmark_ends_with_all_its_figures() -> None:
     assert next(one for one in document["targets"] if "among" in one["target"])["value"] < 1.5, "it is linear"
 
 
+@pytest.mark.slow
+def test_the_quality_benchmark_ends_with_all_its_figures() -> None:
+    document = last_line("-m", "benchmarks.quality", "--quick")
+    assert {"none", "gates", "nulls", "distinct", "sample", "hash", "sql", "all"} == document["figures"].keys()
+    assert document["figures"]["none"]["ratio"] == 1
+
+
 def test_an_exact_distinct_count_of_numbers_imports_no_pandas() -> None:
     """Arrow's ``to_numpy`` would: 0.15 CPU-seconds and 40 MiB where it is installed."""
     code = """if True:
@@ -74,3 +81,21 @@ def test_an_exact_distinct_count_of_numbers_imports_no_pandas() -> None:
         print(json.dumps({"distinct": dict(observer.distinct_counts), "pandas": "pandas" in sys.modules}))
     """
     assert last_line("-c", code) == {"distinct": {"id": 2}, "pandas": False}
+
+
+def test_a_typed_hash_imports_no_pandas() -> None:
+    code = """if True:
+        import json, sys
+        import numpy, pyarrow as pa
+        from dpone_provider.sources.typed_hash import MultisetHasher
+        ends, text = numpy.array([0, 1, 2, 3], numpy.int32), pa.py_buffer(b"aab")
+        names = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\\3"), pa.py_buffer(ends.tobytes()), text])
+        batch = pa.RecordBatch.from_arrays([names], schema=pa.schema([pa.field("name", pa.string())]))
+        columns = (("name", "Nullable(String)"),)
+        ways = ({}, {"mode": "sample", "key": ["name"]})
+        hashers = [MultisetHasher(batch.schema, columns, **way) for way in ways]
+        for hasher in hashers:
+            hasher.add(batch)
+        print(json.dumps({"hashes": len({hasher.digest() for hasher in hashers}), "pandas": "pandas" in sys.modules}))
+    """
+    assert last_line("-c", code) == {"hashes": 2, "pandas": False}
