@@ -23,6 +23,7 @@ STEPS = {
     "create": "creating the private generation",
     "rows": "staging",
     "verify": "counting what is staged, checking gates",
+    "unanswered": "a gate has no answer",
     "seal": "sealing the proof",
     "permit": "publication permitted",
     "publish": "switching the table",

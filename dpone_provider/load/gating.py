@@ -76,6 +76,8 @@ class Gating:
             )
         except StatementFailed as failed:
             raise staging_failed(failed, "The gates could not be asked on the generation") from failed
+        for gate_id, why in found.reasons.items():
+            room.notify("unanswered", {"gate": gate_id, "why": why})
         execution = room.begin(order.load_id)
         receipt = execution.evaluate(source=self.source, target=self.target, boundary=BOUNDARY, answers=found.values)
         statuses = [result.status for result in receipt.report.results]

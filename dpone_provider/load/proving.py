@@ -52,14 +52,16 @@ class Prover:
                 "DPONE_STAGED_COUNT_MISMATCH",
                 f"{source.rows} rows were sent, the generation holds {counted.row_count}.",
             )
-        room.note("staged", {"rows": counted.row_count})
+        room.note("staged", {"rows": source.rows, "bytes": source.bytes, "columns": len(fit.target_columns)})
         order.keep_alive()
         gating = Gating(room, order, reading)
         receipt = gating.judge(counted.row_count)
         recorder = AcceptanceMetricsRecorder(reading.asked.values())
         for request in recorder.open_requests:
-            _record(recorder, request, reading.observer if request.side == "source" else counted)
-            room.note(f"{request.side}_metrics_captured", {})
+            side = reading.observer if request.side == "source" else counted
+            _record(recorder, request, side)
+            columns = len({*request.null_columns, *request.distinct_columns})
+            room.note(f"{request.side}_metrics_captured", {"row_count": side.row_count, "columns": columns})
         return StagedProof(
             rows=source.rows,
             source_probe=gating.source.payload(),

@@ -62,6 +62,8 @@ class TaskLog:
                 self._log.info("Read %s%s rows, %.1f MB", f"{facts['rows']:,}", of, facts["bytes"] / 1e6)
         elif step == "claimed":
             self._log.info("Attempt %s, epoch %s, found in phase %s", facts["attempt"], facts["epoch"], facts["phase"])
+        elif step == "unanswered":
+            self._log.warning("Gate %s has no answer: %s", facts["gate"], facts["why"])
         elif step in _STEPS:
             self._log.info(_STEPS[step])
         self._further(step, facts)

@@ -20,6 +20,7 @@ from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sandbox.process import RunningSandbox
+from dpone_provider.traces import LoadStep
 from dpone_provider.wire import DirectWire, Wire
 from tests.crash.wire import Died
 from tests.loads import Bench, endpoint_of
@@ -80,12 +81,15 @@ def staging(bench: Bench) -> Iterator[Staging]:
 @pytest.mark.contract("X3", "X9")
 def test_gates_come_after_the_staging_and_before_any_capture(staging: Staging) -> None:
     staging.stage(staging.bench.spec(durable=False))
-    assert [step for step, _ in staging.steps] == [
-        "staged",
-        "quality_checked",
-        "source_metrics_captured",
-        "staged_metrics_captured",
+    captured = {"row_count": 5, "columns": 1}
+    (first, staged), *others = staging.steps
+    assert (first, staged["rows"], staged["columns"]) == ("staged", 5, 2)
+    assert others == [
+        ("quality_checked", {"gates": 2, "unavailable": 0, "passed": 2, "failed": 0, "warned": 0}),
+        ("source_metrics_captured", captured),
+        ("staged_metrics_captured", captured),
     ]
+    assert all(LoadStep(step=step, details=details).details == details for step, details in staging.steps)
 
 
 @pytest.mark.contract("X3", "X9")
@@ -179,8 +183,12 @@ def test_a_gate_on_a_missing_column_fails_and_says_so(bench: Bench) -> None:
 @pytest.mark.contract("Q1")
 def test_a_gate_on_a_missing_column_warns_where_it_may(bench: Bench) -> None:
     """Field report B23."""
-    result = bench.run(spec=plain(bench, type="unique", sql="nothing", severity="warn")).gates["results"][0]
+    told: list[dict[str, Any]] = []
+    spec = plain(bench, type="unique", sql="nothing", severity="warn")
+    outcome = bench.run(spec=spec, notify=lambda step, facts: told.append(facts) if step == "unanswered" else None)
+    result = outcome.gates["results"][0]
     assert (result["status"], result["code"]) == ("warned", "duplicates_unavailable")
+    assert told == [{"gate": "asked", "why": "server error 47"}]
 
 
 def of_python(bench: Bench, *gates: GateSpec, durable: bool = False) -> LoadSpec:
