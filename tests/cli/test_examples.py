@@ -21,7 +21,7 @@ BATCH, FLOW = f"{NAME}.batch.dpone.yaml", f"{NAME}.flow.dpone.yaml"
 def examples(desk: Desk, sandbox: RunningSandbox) -> Desk:
     """The examples, copied, their target in the test's own database."""
     shutil.copytree(EXAMPLES, desk.folder, dirs_exist_ok=True)
-    for path in [*desk.folder.glob(f"{NAME}.*"), *(desk.folder / "steps").iterdir()]:
+    for path in [*desk.folder.glob("*.dpone.yaml"), *(desk.folder / "steps").iterdir()]:
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace("schema: demo", f"schema: {desk.database}"), encoding="utf-8")
     fields = json.loads(Path(desk.connections).read_text(encoding="utf-8"))
@@ -49,3 +49,15 @@ def test_the_batch_example_loads_and_the_flow_example_finishes_the_same_operatio
     assert replay["kind"] == "dpone.quality.replay.result.v2"
     assert replay["replayed_from"]["run_id"] == "demo_001"
     assert ask(sandbox, f"SELECT count() FROM {examples.database}.replay_records") == [(80,)]
+
+
+@pytest.mark.contract("M15", "Q1")
+def test_the_example_of_gates_passes_them_all_on_its_staged_rows(examples: Desk, sandbox: RunningSandbox) -> None:
+    path = str(examples.folder / "gates-on-staged-records.dpone.yaml")
+    ran = examples.dpone("run", path, "--connections", examples.connections, "--format", "json")
+    assert ran.code == 0, ran
+    gates = ran.document["result"]["details"]["reconciliation_metrics"]["quality_gates"]["results"]
+    assert {gate["gate_id"]: gate["status"] for gate in gates} == dict.fromkeys(
+        ("rows", "values", "keys", "told", "known", "recent", "refunds"), "passed"
+    )
+    assert ask(sandbox, f"SELECT count() FROM {examples.database}.gated_records") == [(80,)]
