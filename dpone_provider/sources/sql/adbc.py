@@ -12,7 +12,7 @@ from dpone_provider.errors import DponeError
 from dpone_provider.sources.sql.watched import Watched
 
 T = TypeVar("T")
-Statement = tuple[str, tuple[str, ...]]
+Values = tuple[int | str, ...]
 
 
 class AdbcBatches:
@@ -35,10 +35,15 @@ class AdbcBatches:
         self._closed = False
 
     def start(
-        self, query: str, *, before: Sequence[Statement] = (), options: Mapping[str, str] | None = None
+        self,
+        query: str,
+        values: Values = (),
+        *,
+        before: Sequence[tuple[str, Values]] = (),
+        options: Mapping[str, str] | None = None,
     ) -> pa.Schema:
         """Run the statements ``before``, then start the query. Its Arrow schema as the driver says it."""
-        return self._run(lambda: self._started(query, before, options or {}))
+        return self._run(lambda: self._started([*before, (query, values)], options or {}))
 
     def read(self) -> pa.RecordBatch | None:
         """The next rows, ``batch_rows`` at most; None at the end."""
@@ -58,14 +63,12 @@ class AdbcBatches:
             self._cancel()
         self._watched.end(self._let_go)
 
-    def _started(self, query: str, before: Sequence[Statement], options: Mapping[str, str]) -> pa.Schema:
+    def _started(self, statements: Sequence[tuple[str, Values]], options: Mapping[str, str]) -> pa.Schema:
         self._connection = self._connect()
         self._cursor = self._connection.cursor()
-        for text, values in before:
+        self._cursor.adbc_statement.set_options(**options)
+        for text, values in statements:
             self._cursor.execute(text, values or None)
-        if options:
-            self._cursor.adbc_statement.set_options(**options)
-        self._cursor.execute(query)
         self._reader = self._cursor.fetch_record_batch()
         return self._reader.schema
 

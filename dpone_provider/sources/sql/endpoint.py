@@ -20,6 +20,8 @@ _LIBPQ: Final = frozenset(
 _IGNORED: Final = frozenset({"cursor", "client_encoding", "application_name"})
 """Extras of Airflow's own hook that say nothing about where the server is."""
 
+_BACKTICKS: Final = frozenset({"mysql", "hive_cli", "hiveserver2", "databricks", "gcpbigquery"})
+
 
 @attrs.frozen(kw_only=True)
 class PostgresEndpoint:
@@ -44,9 +46,10 @@ class SqliteEndpoint:
 
 @attrs.frozen(kw_only=True)
 class HookEndpoint:
-    """Any other database. ``hook``: makes the connection's DB-API hook (``get_conn``, ``placeholder``, …)."""
+    """Any other database. ``hook``: makes the connection's DB-API hook. ``quote`` stands around names."""
 
     ref: str
+    quote: str = '"'
     hook: Callable[[], Any] = attrs.field(repr=False)
 
 
@@ -67,7 +70,7 @@ def sql_endpoint_of(ref: str, fields: Mapping[str, Any], hook: Callable[[], Any]
         return _sqlite(ref, fields)
     if hook is None or not kind:
         raise invalid(ref, f"has the type {kind!r}, which is read inside Airflow only", "Run it as an Airflow task.")
-    return HookEndpoint(ref=ref, hook=hook)
+    return HookEndpoint(ref=ref, hook=hook, quote="`" if kind in _BACKTICKS else '"')
 
 
 def invalid(ref: str, problem: str, remedy: str) -> DponeError:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import SqlSource
 from dpone_provider.sources.cursor import CursorMark
-from dpone_provider.sources.sql.adbc import AdbcBatches
+from dpone_provider.sources.sql.adbc import AdbcBatches, Values
 from dpone_provider.sources.sql.endpoint import PostgresEndpoint
 from dpone_provider.sources.sql.naming import dataset_of, query_of
 from dpone_provider.sources.sql.postgres_mark import MARK, after_mark
@@ -97,7 +97,7 @@ class PostgresStream:
 
         conninfo = make_conninfo(**self._endpoint.parameters, **OWN)
         self._adbc = AdbcBatches(lambda: dbapi.connect(conninfo), self._failed, batch_rows=self._rows)
-        before: list[tuple[str, tuple[str, ...]]] = [(_READ_ONLY, ())]
+        before: list[tuple[str, Values]] = [(_READ_ONLY, ())]
         if mark is not None:
             before.append((f"SELECT set_config('{MARK}', $1, true)", (mark,)))
         found = self._adbc.start(query, before=before)

@@ -7,6 +7,7 @@ from typing import Final
 from dpone_provider.errors import DponeError
 
 INSTALL: Final = "pip install 'airflow-provider-dpone[sql]'"
+ONE_TYPE: Final = "CAST the column to one type in source.query, or declare its type in sink.columns."
 _MISSING: Final = {
     "3D000": "database",
     "3F000": "schema",
@@ -14,6 +15,8 @@ _MISSING: Final = {
     "42703": "column",
     "42883": "function",
     "42501": "grant",
+    "42S02": "table",
+    "42S22": "column",
 }
 _INVALID: Final = ("0A", "20", "21", "22", "23", "25", "2F", "38", "42", "44")
 
