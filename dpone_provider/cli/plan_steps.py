@@ -11,6 +11,7 @@ from typing import Literal
 import attrs
 
 from dpone_provider.manifest.spec import FileSource, LoadSpec
+from dpone_provider.quality.gate_spec import HASH_TYPE, SQL_TYPES
 from dpone_provider.wire import EffectKind
 
 When = Literal["", "the slot is empty", "the slot is not empty", "the table exists", "there is no table yet"]
@@ -29,6 +30,7 @@ STATEMENTS: dict[EffectKind, str] = {
     "drop": "DROP TABLE",
     "load_step": "INSERT",
     "source_state": "INSERT or ALTER TABLE … UPDATE",
+    "hook": "the author's own",
     "observe": "SELECT",
 }
 
@@ -65,6 +67,13 @@ CATALOG = "system.tables, system.columns"
 def steps(spec: LoadSpec, places: Places) -> tuple[Step, ...]:
     """Every step of a load that nothing disturbs, from admission to success."""
     return tuple(_durable(spec, places) if spec.sink.durable_quality_replay else _plain(spec, places))
+
+
+def hook(statements: tuple[str, ...], when: str, target: str) -> Iterator[Step]:
+    """The statements of ``sink.pre_sql`` or ``sink.post_sql``, if there are any."""
+    if statements:
+        what = f"Run {len(statements)} of {when}_sql, each sent once"
+        yield Step(what=what, on=f"the server of {target}", effects=("hook",) * len(statements))
 
 
 def observes_target(spec: LoadSpec) -> bool:
@@ -126,6 +135,7 @@ def _durable(spec: LoadSpec, places: Places) -> Iterator[Step]:
 
 def _plain(spec: LoadSpec, places: Places) -> Iterator[Step]:
     yield from _admission()
+    yield from hook(spec.sink.pre_sql, "pre", places.target)
     yield Step(what="Look for leftovers of this operation; drop them", on="system.tables", effects=("catalog_read",))
     yield from _staging(spec, places)
     yield Step(what="See which table is live", on="system.tables", effects=("catalog_read",))
@@ -134,6 +144,7 @@ def _plain(spec: LoadSpec, places: Places) -> Iterator[Step]:
     if observes_target(spec):
         yield Step(what="Count in the live table", on=places.target, effects=("query",))
     yield from _cleanup(spec, places, first_looks=False)
+    yield from hook(spec.sink.post_sql, "post", places.target)
 
 
 def _admission() -> Iterator[Step]:
@@ -157,6 +168,12 @@ def _staging(spec: LoadSpec, places: Places) -> Iterator[Step]:
         on=places.staging,
         effects=("query", "catalog_read"),
     )
+    types = [gate.type for gate in spec.quality.gates]
+    if HASH_TYPE in types:
+        yield Step(what="Hash every value that is stored", on=places.staging, effects=("query",))
+    asked = sum(kind in SQL_TYPES for kind in types)
+    if asked:
+        yield Step(what=f"Ask {asked} SQL gates, 300 s each at most", on=places.staging, effects=("query",) * asked)
 
 
 def _switch(places: Places) -> Iterator[Step]:

@@ -214,13 +214,46 @@ def test_loads_have_exactly_the_planned_effects(
     keep: bool,
     target: bool,
 ) -> None:
-    bench = Bench(sandbox=sandbox, database=database, folder=tmp_path)
-    bench.provision()
-    bench.write(1)
-    desk = Desk(folder=tmp_path, database=database, capture=capsys)
+    desk = provisioned(sandbox, database, tmp_path, capsys)
     desk.write_manifest(durable=str(durable).lower())
     text = desk_text(desk).replace("    options:\n", f"    options:\n      keep_previous: {str(keep).lower()}\n")
     Path(desk.manifest).write_text(text.replace("target: false", f"target: {str(target).lower()}"), encoding="utf-8")
+    compare_plan_and_loads(desk, sandbox)
+
+
+HASH = "{id: values, type: typed_hash_reconciliation, mode: sample}"
+ASKED = "{id: keys, type: unique, sql: id}, {id: known, type: custom_sql, sql: 'SELECT 0 FROM {table} LIMIT 1'}"
+
+
+@pytest.mark.contract("O5", "D1", "Q1")
+@pytest.mark.parametrize(("durable", "gates"), [("true", HASH), ("false", HASH), ("false", f"{HASH}, {ASKED}")])
+def test_loads_ask_their_gates_as_planned(
+    sandbox: RunningSandbox,
+    database: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    durable: str,
+    gates: str,
+) -> None:
+    desk = provisioned(sandbox, database, tmp_path, capsys)
+    desk.write_manifest(durable=durable)
+    text = desk_text(desk)
+    start, end = text.index("  gates:\n"), text.index("  acceptance:\n")
+    Path(desk.manifest).write_text(f"{text[:start]}  gates: [{gates}]\n{text[end:]}", encoding="utf-8")
+    compare_plan_and_loads(desk, sandbox)
+    assert "sample" in desk.dpone("plan", desk.manifest).out
+
+
+def provisioned(sandbox: RunningSandbox, database: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
+    """A desk with a source of its own and an authority."""
+    bench = Bench(sandbox=sandbox, database=database, folder=folder)
+    bench.provision()
+    bench.write(1)
+    return Desk(folder=folder, database=database, capture=capsys)
+
+
+def compare_plan_and_loads(desk: Desk, sandbox: RunningSandbox) -> None:
+    """Two loads, into no table and into one, send what was planned for them."""
     for run_id, holds in (("first", FIRST), ("later", LATER)):
         steps = planned(desk, "--run-id", run_id)["steps"]
         expected = [kind for step in steps if (step["when"] or "") in holds for kind in step["effects"]]
