@@ -180,6 +180,8 @@ def _insert(client: HttpClient, target: str, body: _Body) -> None:
         pass
     except ClickHouseError as error:
         raise StatementFailed(code_of(error), "no clean answer") from None
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError):  # the driver's, over a garbled answer
+        raise StatementFailed(None, "an answer that cannot be read") from None
     if body.failure is None:
         raise StatementFailed(None, "the body was about to be sent again")
     raise body.failure

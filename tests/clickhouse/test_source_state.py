@@ -28,6 +28,7 @@ from tests.wire.task import TaskTimeout, timeout_after
 from tests.wirelab import TcpProxy
 
 Store = ClickHouseSourceStateStore
+SLOW_START = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 HOSTILE = "a'b\\c\"d`e\0\n\r\t\b é 😀 {x:String} %s %(a)s \\' \\\\' ;-- /* \x1b"
 SHORT = 0.4
 
@@ -119,7 +120,7 @@ def test_a_mark_over_its_bound_is_never_sent(store: Store, wire: DirectWire) -> 
     assert not wire.counts["source_state"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW_START)
 @given(texts=st.tuples(*[st.text(st.characters(exclude_categories=["Cs"]), max_size=30)] * 3))
 def test_hostile_texts_come_back_as_they_were(store: Store, texts: tuple[str, str, str]) -> None:
     key, value, load = (secrets.token_hex(4) + HOSTILE + text for text in texts)

@@ -266,11 +266,12 @@ def test_a_declared_moment_that_cannot_be_read_is_named_by_its_row(tmp_path: Pat
 
 # -- marks and values ---
 
+SLOW_START = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 HOSTILE = "a'b\\c\"d`e\0\n\r\t é 😀 {x:String} ;-- /* \\' \\\\' ') OR 1=1 --"
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW_START)
 @given(values=st.lists(texts, min_size=1, max_size=6), mark=texts)
 @example(values=[HOSTILE, HOSTILE + "a", "~"], mark=HOSTILE)
 @example(values=["1", "2"], mark="' OR 1=1 --")
@@ -294,6 +295,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", list(CASES))
+@settings(deadline=None, suppress_health_check=SLOW_START)
 @given(data=st.data())
 def test_a_mark_splits_any_values_exactly(case: str, data: st.DataObject) -> None:
     kind, values = CASES[case]
