@@ -58,7 +58,8 @@ def gate_answers(
     counts as zero, and never hides another gate. Raises ``StatementFailed`` when no answer came at all.
     """
     effect = Effect(kind="query", what="ask an SQL gate", replica=replica)
-    settings = {**pins.READ, "max_execution_time": within, "max_result_rows": 1, "max_result_bytes": 65_536}
+    bounds = {"max_execution_time": within, "max_result_rows": 1, "max_result_bytes": 65_536}
+    settings = {**pins.READ, "session_timezone": "", **bounds}  # a day begins when the server's does
     values: dict[str, int | None] = {}
     reasons: dict[str, str] = {}
     for gate in gates:

@@ -66,19 +66,19 @@ class Gating:
         hasher = self._hasher
         self.source = Probe(row_count=self._sent, typed_hash=hasher.digest() if hasher is not None else None)
         self.target = Probe(row_count=staged_rows, typed_hash=self._staged_hash(hasher))
+        execution = room.begin(order.load_id)
         try:
             found = gate_answers(
                 room.control,
                 room.spec.sink.table.database,
                 order.name,
-                room.spec.quality.gates,
+                execution.snapshot.policy.gates,
                 before=order.keep_alive,
             )
         except StatementFailed as failed:
             raise staging_failed(failed, "The gates could not be asked on the generation") from failed
         for gate_id, why in found.reasons.items():
             room.notify("unanswered", {"gate": gate_id, "why": why})
-        execution = room.begin(order.load_id)
         receipt = execution.evaluate(source=self.source, target=self.target, boundary=BOUNDARY, answers=found.values)
         statuses = [result.status for result in receipt.report.results]
         counts = {status: statuses.count(status) for status in ("passed", "failed", "warned")}

@@ -236,10 +236,13 @@ def test_an_answer_that_does_not_arrive_is_an_error(
     assert raised.value.code is None
 
 
+ZONES = ("Etc/GMT+9", "Etc/GMT-8")
+
+
 @pytest.fixture(scope="module")
 def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSandbox]:
     """A server with a user for each poisoned profile; ``d.t`` fails every gate."""
-    profiles = {**POISONS, "all": ALL}
+    profiles = {**POISONS, "all": ALL, **{f"zone_{zone[-1]}": {"session_timezone": zone} for zone in ZONES}}
     users = tuple(SandboxUser(name=f"p_{name}", password="x", settings=profiles[name]) for name in profiles)
     server = SandboxServer()
     config = SandboxConfig(folder=tmp_path_factory.mktemp("poisoned"), users=users, bound_to_starter=True)
@@ -253,6 +256,20 @@ def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSandbo
         yield running
     finally:
         server.stop(running.folder)
+
+
+@pytest.mark.contract("Q1")
+def test_a_profile_s_time_zone_makes_no_day_younger(poisoned: RunningSandbox) -> None:
+    ages = []
+    for zone in ZONES:
+        client = ControlClient(attrs.evolve(poisoned.endpoint, user=f"p_zone_{zone[-1]}", password="x"), DirectWire())
+        try:
+            ages.append(gate_answers(client, "d", "t", [gate("freshness", "toDate(10)", "day")]).values["day"])
+        finally:
+            client.close()
+    assert ages[0] is not None
+    assert ages[1] is not None
+    assert 0 <= ages[1] - ages[0] < 60
 
 
 REFUSED = ("unknown_packet", "binary_types", "transaction", "forced_key", "missing_database", "all")
