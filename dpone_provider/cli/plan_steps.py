@@ -62,6 +62,8 @@ class Places:
 
 
 CATALOG = "system.tables, system.columns"
+_HOOK: tuple[EffectKind, ...] = ("hook",)
+_QUERY: tuple[EffectKind, ...] = ("query",)
 
 
 def steps(spec: LoadSpec, places: Places) -> tuple[Step, ...]:
@@ -73,7 +75,7 @@ def hook(statements: tuple[str, ...], when: str, target: str) -> Iterator[Step]:
     """The statements of ``sink.pre_sql`` or ``sink.post_sql``, if there are any."""
     if statements:
         what = f"Run {len(statements)} of {when}_sql, each sent once"
-        yield Step(what=what, on=f"the server of {target}", effects=("hook",) * len(statements))
+        yield Step(what=what, on=f"the server of {target}", effects=_HOOK * len(statements))
 
 
 def observes_target(spec: LoadSpec) -> bool:
@@ -173,7 +175,7 @@ def _staging(spec: LoadSpec, places: Places) -> Iterator[Step]:
         yield Step(what="Hash every value that is stored", on=places.staging, effects=("query",))
     asked = sum(kind in SQL_TYPES for kind in types)
     if asked:
-        yield Step(what=f"Ask {asked} SQL gates, 300 s each at most", on=places.staging, effects=("query",) * asked)
+        yield Step(what=f"Ask {asked} SQL gates, 300 s each at most", on=places.staging, effects=_QUERY * asked)
 
 
 def _switch(places: Places) -> Iterator[Step]:
