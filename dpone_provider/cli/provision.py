@@ -1,4 +1,4 @@
-"""``dpone provision``: the authority table as text, or created once where it is missing (A7, O5)."""
+"""``dpone provision``: the authority, or the load tables, as text or created once where they are missing (A7, O5)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from dpone_provider.errors import DponeError
 
 if TYPE_CHECKING:
     from dpone_provider.clickhouse.endpoint import Endpoint
+    from dpone_provider.clickhouse.provision import Provisioned, Wanted
+    from dpone_provider.manifest.spec import SinkSpec
 
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """One authority to provision: a connection id, "" when nothing is connected to, and a database."""
+    """One database to provision: a connection id, "" when nothing is connected to, and a database."""
 
     connection: str
     database: str
@@ -28,14 +30,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command ``provision``; returns its parser."""
     parser = subparsers.add_parser(
         "provision",
-        help="print or create the authority table",
+        help="print or create the tables that loads need",
         description=(
-            "Print the DDL of the authority table; with --apply create it where it is missing. What is there already "
-            "is compared and never changed. For the platform owner: loads themselves never create or repair it."
+            "Print the DDL of the authority table, or with --load-tables of the tables of load steps and of source "
+            "state; with --apply create what is missing. What is there already is compared and never changed. For the "
+            "platform owner: loads themselves never create or repair them."
         ),
     )
     parser.add_argument(
         "manifest", metavar="PATH", nargs="?", help="take connections and databases from this manifest's processes"
+    )
+    parser.add_argument(
+        "--load-tables",
+        action="store_true",
+        help="the tables dpone_load_steps and dpone_source_state, for loads that append or read by cursor",
     )
     parser.add_argument(
         "--connection", metavar="ID", help="the connection id of the server (with --apply, or without --database)"
@@ -43,10 +51,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--database",
         metavar="NAME",
-        help="the database (default: the connection's authority_database, else its own database)",
+        help="the database (default: the connection's own; of the authority its authority_database before that)",
     )
     parser.add_argument(
-        "--keeper-path", metavar="PATH", default="", help="literal path in Keeper (default: /dpone/<database>)"
+        "--keeper-path",
+        metavar="PATH",
+        default="",
+        help="literal path in Keeper (default: /dpone/<database>; of source state /dpone_source_state/<database>)",
     )
     parser.add_argument(
         "--create-database", action="store_true", help="create the database too, Atomic, where it is missing"
@@ -62,38 +73,40 @@ def run(args: argparse.Namespace) -> int:
     with one_document(args.format, plain_failure):
         answers = [_one(args, place) for place in _places(args)]
     if args.format == "json":
-        write_document({"passed": True, "applied": args.apply, "authorities": answers})
+        found = "load_tables" if args.load_tables else "authorities"
+        write_document({"passed": True, "applied": args.apply, found: answers})
     else:
-        write_lines(_lines(answers, applied=args.apply))
+        write_lines(_lines(answers))
     return DONE
 
 
 def _one(args: argparse.Namespace, place: Place) -> dict[str, Any]:
-    from dpone_provider.clickhouse.provision import default_path, provision_statements
+    from dpone_provider.clickhouse.provision import authority, database_ddl, default_path, load_tables, marks_path
 
-    path = args.keeper_path or default_path(place.database)
+    path = args.keeper_path or (marks_path if args.load_tables else default_path)(place.database)
     try:
-        statements = provision_statements(place.database, path=path, create_database=args.create_database)
+        tables = load_tables(place.database, path) if args.load_tables else (authority(place.database, path),)
     except ValueError:
         raise DponeError("DPONE_USAGE", "--keeper-path must start with / and hold no { or }.") from None
-    answer: dict[str, Any] = {"database": place.database, "keeper_path": path, "statements": list(statements)}
+    statements = [database_ddl(place.database)] if args.create_database else []
+    statements += [table.ddl for table in tables]
+    answer: dict[str, Any] = {"database": place.database, "keeper_path": path, "statements": statements}
     if args.apply:
-        answer["state"] = _apply(args, place, path)
+        answer["states"] = _apply(args, place, tables)
     return answer
 
 
-def _apply(args: argparse.Namespace, place: Place, path: str) -> str:
+def _apply(args: argparse.Namespace, place: Place, tables: tuple[Wanted, ...]) -> dict[str, Provisioned]:
     from dpone_provider.clickhouse.control import ControlClient
-    from dpone_provider.clickhouse.provision import apply
+    from dpone_provider.clickhouse.provision import provision
     from dpone_provider.runtime.compose import REPLICA
     from dpone_provider.wire import DirectWire
 
     client = ControlClient(_endpoint(args, place.connection), DirectWire())
     try:
-        done = apply({REPLICA: client}, place.database, path=path, create_database=args.create_database)
+        return provision(client, place.database, tables, replica=REPLICA, create_database=args.create_database)
     finally:
         client.close()
-    return done[REPLICA]
 
 
 def _places(args: argparse.Namespace) -> list[Place]:
@@ -107,7 +120,7 @@ def _places(args: argparse.Namespace) -> list[Place]:
     if args.database is not None:
         return [Place(connection=args.connection or "", database=args.database)]
     endpoint = _endpoint(args, args.connection)
-    database = endpoint.authority_database or endpoint.database
+    database = endpoint.database if args.load_tables else endpoint.authority_database or endpoint.database
     if not database:
         raise DponeError("DPONE_USAGE", "The connection names no database: give --database.")
     return [Place(connection=args.connection, database=database)]
@@ -120,15 +133,21 @@ def _of_manifest(args: argparse.Namespace) -> list[Place]:
     checked = check_file(args.manifest)
     if checked.problems:
         raise ManifestError(checked.problems)
-    sinks = [spec.sink for spec in checked.processes if spec.sink.durable_quality_replay]
-    if not sinks:
-        message = "No process of the manifest sets durable_quality_replay: there is nothing to provision."
-        raise DponeError("DPONE_USAGE", message)
-    places = []
-    for sink in sinks:
-        database = _endpoint(args, sink.connection_ref).authority_database or sink.table.database
-        places.append(Place(connection=sink.connection_ref, database=database))
+    if args.load_tables:
+        specs = [spec for spec in checked.processes if spec.sink.strategy.mode == "append" or spec.source.cursor]
+        places = [Place(connection=spec.sink.connection_ref, database=spec.sink.table.database) for spec in specs]
+        problem = "appends or reads by cursor"
+    else:
+        sinks = [spec.sink for spec in checked.processes if spec.sink.durable_quality_replay]
+        places = [Place(connection=sink.connection_ref, database=_authority(args, sink)) for sink in sinks]
+        problem = "sets durable_quality_replay"
+    if not places:
+        raise DponeError("DPONE_USAGE", f"No process of the manifest {problem}: there is nothing to provision.")
     return list(dict.fromkeys(places))
+
+
+def _authority(args: argparse.Namespace, sink: SinkSpec) -> str:
+    return _endpoint(args, sink.connection_ref).authority_database or sink.table.database
 
 
 def _endpoint(args: argparse.Namespace, ref: str) -> Endpoint:
@@ -137,9 +156,9 @@ def _endpoint(args: argparse.Namespace, ref: str) -> Endpoint:
     return StaticConnections(args.connections).endpoint(ref)
 
 
-def _lines(answers: list[dict[str, Any]], *, applied: bool) -> Iterator[str]:
+def _lines(answers: list[dict[str, Any]]) -> Iterator[str]:
     for answer in answers:
-        if applied:
-            yield f"{answer['database']}.dpone_replay_authority: {answer['state']}"
+        if "states" in answer:
+            yield from (f"{answer['database']}.{name}: {state}" for name, state in answer["states"].items())
         else:
             yield from (f"{statement};" for statement in answer["statements"])

@@ -110,11 +110,12 @@ class CursorReader:
 
     ``declared``: ClickHouse types by column, for files: text that is declared to be more than text is compared as that.
     Raises ``DponeError`` DPONE_SOURCE_COLUMN_UNKNOWN or DPONE_SOURCE_INVALID, which name the column, and
-    DPONE_SOURCE_STATE_UNCERTAIN when the mark is no value of the column.
+    DPONE_SOURCE_STATE_UNCERTAIN when the mark is no value of the column. ``filters``: there is a mark to read after.
     """
 
     def __init__(self, after: CursorMark, schema: pa.Schema, declared: Mapping[str, str]) -> None:
         self._column, self._value = after.column, after.value
+        self.filters = after.value is not None
         self._index = schema.get_field_index(after.column)
         if self._index < 0:
             raise refused(after.column, "is not exactly once in the source", _COLUMN, "DPONE_SOURCE_COLUMN_UNKNOWN")

@@ -55,7 +55,7 @@ class OpenSource:
 
     @property
     def total_rows(self) -> int | None:
-        return self._stream.total_rows if self._cursor is None or self._cursor.value is None else None
+        return None if self._cursor is not None and self._cursor.filters else self._stream.total_rows
 
     @property
     def mark(self) -> str | None:

@@ -155,6 +155,14 @@ def test_the_mark_is_the_highest_of_all_batches_and_files(tmp_path: Path) -> Non
     assert filed(tmp_path / "*.parquet", "number:1") == ([9, 4, 2], "number:9")
 
 
+def test_how_many_rows_there_will_be_is_known_only_without_a_mark(tmp_path: Path) -> None:
+    spec = FileSource(format="parquet", path=str(table(tmp_path, pa.array([1, 2]))))
+    for value, total in ((None, 2), ("number:1", None)):
+        after = CursorMark(column="c", value=value)
+        with open_source(spec, None, wire=DirectWire(), after=after) as source:
+            assert [source.total_rows for _ in source.batches()] == [total]
+
+
 def test_text_of_a_declared_moment_is_compared_as_the_moment(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text("c\n2024-01-01T01:00:00+02:00\n2023-12-31T23:30:00+00:00\n")
