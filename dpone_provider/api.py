@@ -23,6 +23,7 @@ _HOMES = {
     "LoadOutcome": "load.outcome",
     "LoadSpec": "manifest.spec",
     "PayloadLoadService": "load.payload",
+    "OperationLink": "links",
     "QualityExecutionSnapshot": "quality.snapshot",
     "QualityGateExecution": "quality.receipt",
     "QualityGateFailure": "quality.failure",

@@ -8,6 +8,7 @@ from dpone_provider import __version__
 
 CONNECTION_TYPE = "dpone_clickhouse"
 HOOK = "dpone_provider.hooks.clickhouse.DponeClickHouseHook"
+EXTRA_LINK = "dpone_provider.links.OperationLink"
 
 _TEXT = {"type": ["string", "null"]}
 _CONNECTION_FIELDS: dict[str, Any] = {
@@ -53,6 +54,7 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": _CONNECTION_FIELDS,
             }
         ],
+        "extra-links": [EXTRA_LINK],
         "config": {
             "dpone": {
                 "description": "Settings of airflow-provider-dpone.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
 from dpone_provider.errors import DponeError
+from dpone_provider.links import OperationLink
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -34,6 +35,7 @@ class DponeLoadOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("manifest", "process", "source", "sink", "quality", "connections", "reprocess")
+    operator_extra_links = (OperationLink(),)
     ui_color = "#ffe08a"
 
     def __init__(
@@ -81,6 +83,7 @@ class DponeLoadOperator(BaseOperator):
         from dpone_provider.runtime.run import run_load
 
         instance = context["ti"]
+        self._link(instance)
         evidence = Evidence(instance.xcom_push, self.notify, try_number=instance.try_number)
         told = TaskLog(self.log, evidence.notify)
         try:
@@ -125,6 +128,11 @@ class DponeLoadOperator(BaseOperator):
 
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = {"dpone": asset_extra(outcome)}
+
+    def _link(self, instance: Any) -> None:
+        """Airflow 3 writes the link when a task ends; a task that is at work, or is killed, has one too."""
+        link = OperationLink()
+        instance.xcom_push(link.xcom_key, link.get_link(self, ti_key=instance))
 
     def _check_killed(self) -> None:
         if self.killed:

@@ -193,6 +193,9 @@ def _warning(evidence: Evidence, task: Task | None) -> str:
     """Where Airflow's state and the evidence say different things."""
     if task is None:
         return ""
+    named = {"dag_id": task.dag_id, "run_id": task.run_id, "task_id": task.task_id, "map_index": task.map_index}
+    if any((evidence.operation or named).get(name) != value for name, value in named.items()):
+        return "The evidence names another task instance: somebody wrote it here by hand."
     if task.state == "success" and evidence.governance != "complete":
         return "Airflow shows success, the evidence does not: somebody set the state by hand."
     if task.state == "failed" and evidence.governance == "complete":

@@ -309,7 +309,7 @@ class Instance:
     def __getattr__(self, name):
         return getattr(self.real, name)
     def xcom_push(self, key, value):
-        if {condition}:
+        if key == "dpone_evidence" and {condition}:
             raise ConnectionError("the API server is away")
         self.real.xcom_push(key, value)
 

@@ -22,7 +22,7 @@ NONCE = "n0nce"
 
 
 def task(state: str | None = "success", **changes: Any) -> Task:
-    values = {"dag_id": "d", "run_id": "manual__2026-11-29T13:09:02+00:00", "task_id": "orders", **changes}
+    values = {name: documents.OPERATION[name] for name in ("dag_id", "run_id", "task_id")} | changes
     return Task(state=state, **values)
 
 
@@ -137,7 +137,7 @@ def test_no_evidence_is_no_claim() -> None:
     page = Page(silent_page(task(None, map_index=3), nonce=NONCE, why="It has recorded nothing.", refresh=15))
     assert "No claim" in page.text
     assert "That says nothing about ClickHouse." in page.text
-    assert "--run-id manual__2026-11-29T13:09:02+00:00 --task-id orders --map-index 3" in page.text
+    assert "--run-id scheduled__2026-11-29T04:00:00+00:00 --task-id orders --map-index 3" in page.text
 
 
 def every_page() -> dict[str, str]:
@@ -257,7 +257,7 @@ def test_of_one_table_the_operation_that_was_recorded_last_is_listed() -> None:
 
 def test_links_are_relative_and_every_name_is_one_segment() -> None:
     ((href, _),) = loads_view([Found(task=task(), evidence=documents.proven())], scope="d", within="./").rows
-    assert href == "./d/manual__2026-11-29T13%3A09%3A02%2B00%3A00/orders/-1"
+    assert href == "./warehouse_nightly/scheduled__2026-11-29T04%3A00%3A00%2B00%3A00/orders/-1"
     ((href, _),) = loads_view(
         [Found(task=task(task_id="../../x"), evidence=documents.proven())], scope="d", within="./"
     ).rows

@@ -1,0 +1,131 @@
+"""The plugin and the link in Airflow itself: what they import, that they are found, that the real REST API is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.airflow.home import Home
+from tests.page import documents
+
+BARE = "import json, os, sys, datetime"
+WEB = ("fastapi", "starlette", "jinja2", "cattrs", "clickhouse_driver", "clickhouse_connect", "pyarrow")
+
+
+@pytest.mark.contract("F1", "F6")
+def test_a_component_that_loads_the_plugin_imports_no_web_framework_for_it(airflow_home: Home, tmp_path: Path) -> None:
+    found, _ = airflow_home.run(
+        f"""
+        import airflow.providers.common.compat.sdk as sdk
+        sdk.AirflowPlugin, sdk.BaseOperatorLink
+        before = set(sys.modules)
+        from dpone_provider.plugin import DponePlugin
+        new = {{name.split(".")[0] for name in set(sys.modules) - before}}
+        out(sorted(new & set({WEB})))
+        """,
+        folder=tmp_path,
+        prelude=BARE,
+    )
+    assert found == []
+
+
+@pytest.mark.contract("F6")
+def test_airflow_finds_the_plugin_with_its_views_and_the_link(airflow_home: Home, tmp_path: Path) -> None:
+    found, _ = airflow_home.run(
+        """
+        from airflow import plugins_manager
+        from airflow.providers_manager import ProvidersManager
+        views, _ = plugins_manager._get_ui_plugins()
+        apps, _ = plugins_manager.get_fastapi_plugins()
+        out({
+            "views": [[view["destination"], view["href"]] for view in views if view["href"].startswith("dpone")],
+            "apps": [app["url_prefix"] for app in apps if app["name"] == "dpone"],
+            "links": [link for link in ProvidersManager().extra_links_class_names if link.startswith("dpone")],
+        })
+        """,
+        folder=tmp_path,
+        prelude=BARE,
+    )
+    assert found["apps"] == ["/dpone"]
+    assert found["links"] == ["dpone_provider.links.OperationLink"]
+    assert found["views"] == [
+        ["task_instance", "dpone/loads/{DAG_ID}/{RUN_ID}/{TASK_ID}/{MAP_INDEX}"],
+        ["dag_run", "dpone/loads/{DAG_ID}/{RUN_ID}"],
+        ["nav", "dpone/loads"],
+    ]
+
+
+@pytest.mark.contract("F6")
+@pytest.mark.parametrize(
+    ("version", "index", "address"),
+    [
+        ((3, 3), -1, "dags/d/runs/manual__1%2B00%3A00/tasks/g.t/plugin/dpone_load"),
+        ((3, 1), 2, "dags/d/runs/manual__1%2B00%3A00/tasks/g.t/mapped/2/plugin/dpone_load"),
+        ((3, 0), None, "dags/d/runs/manual__1%2B00%3A00/tasks/g.t/xcom"),
+        ((2, 11), 2, "../d/grid?dag_run_id=manual__1%2B00%3A00&task_id=g.t&tab=xcom&map_index=2"),
+    ],
+)
+def test_the_link_opens_what_its_airflow_has(version: tuple[int, ...], index: int | None, address: str) -> None:
+    from dpone_provider import links
+
+    assert links.address("d", "manual__1+00:00", "g.t", index, version) == address
+
+
+REAL = """
+from airflow.sdk import task
+
+with DAG("screen", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
+    @task
+    def orders(ti=None):
+        document = json.loads(os.environ["DOCUMENT"])
+        document["operation"] |= {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
+        ti.xcom_push("dpone_evidence", document)
+    orders()
+run, states = run_dag(dag)
+
+from urllib.parse import quote
+from starlette.testclient import TestClient
+from airflow.api_fastapi.app import create_app
+with TestClient(create_app(apps="core")) as web:
+    with open(os.path.join(os.environ["AIRFLOW_HOME"], "simple_auth_manager_passwords.json.generated")) as file:
+        password = json.load(file)["somebody"]
+    token = web.post("/auth/token", json={"username": "somebody", "password": password}).json()["access_token"]
+    web.cookies.clear()
+    mine = {"headers": {"cookie": f"_token={token}"}}
+    place = f"/dpone/loads/screen/{run.run_id}"
+    answers = {
+        "load": web.get(f"{place}/orders/{{MAP_INDEX}}", **mine),
+        "encoded": web.get(f"/dpone/loads/screen/{quote(run.run_id, safe='')}/orders/-1", **mine),
+        "run": web.get(place, **mine),
+        "all": web.get("/dpone/loads", **mine),
+        "forged": web.get(f"{place}/orders/-1", headers={"cookie": "_token=" + token[:-4] + "AAAA"}),
+        "nobody": web.get(f"{place}/orders/-1"),
+        "gone": web.get(f"{place}/customers/-1", **mine),
+    }
+    out({name: [answer.status_code, answer.text] for name, answer in answers.items()})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.contract("F4")
+def test_the_real_rest_api_is_asked_as_the_caller(airflow_home: Home, tmp_path: Path) -> None:
+    document = json.dumps(documents.failed().payload())
+    found, _ = airflow_home.run(
+        REAL,
+        folder=tmp_path,
+        DOCUMENT=document,
+        AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS="somebody:viewer",
+        AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS="False",
+    )
+    assert {name: answer[0] for name, answer in found.items()} == {
+        "load": 200, "encoded": 200, "run": 200, "all": 200, "forged": 403, "nobody": 401, "gone": 404,
+    }  # fmt: skip
+    for name in ("load", "encoded"):
+        assert "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH" in found[name][1]
+        assert "by hand" not in found[name][1].replace("set the state by hand", "")
+    for name in ("run", "all"):
+        assert "shop.orders" in found[name][1]
+    for name in ("forged", "nobody", "gone"):
+        assert "shop.orders" not in found[name][1]
