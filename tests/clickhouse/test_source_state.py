@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from dpone_provider.sandbox.config import SandboxConfig
 from dpone_provider.sandbox.process import SandboxServer
 from dpone_provider.wire import DirectWire, StatementFailed
 from tests.clickhouse.conftest import endpoint_of
+from tests.docs.markdown import DOCS
 from tests.sandbox_fixture import Sql, ask
 from tests.wire.faults import FAULTS, Fault
 from tests.wire.task import TaskTimeout, timeout_after
@@ -111,6 +113,22 @@ def test_a_mark_made_again_after_a_removal_is_not_taken_for_the_old_one(
     assert again.version == old.version
     uncertain(lambda: store.advance("k", old, "number:2", "load2"))
     assert store.read("k") == again
+
+
+def test_the_statements_of_the_operating_guide_set_and_move_a_mark(store: Store, provisioned: str, sql: Sql) -> None:
+    guide = (DOCS / "operating.md").read_text(encoding="utf-8")
+    insert, update = (
+        re.search(rf"^ *({word} shop.dpone_source_state .*)$", guide, re.MULTILINE)
+        for word in ("INSERT INTO", "ALTER TABLE")
+    )
+    assert insert is not None
+    assert update is not None
+    for found, value in ((insert, "number:1042"), (update, "number:7")):
+        sql(found[1].replace("shop.", f"{provisioned}.").replace("<its key>", "k").replace("number:1042", value))
+        there = store.read("k")
+        assert there is not None
+        assert there.value == value
+    assert store.advance("k", there, "number:8", "load").version == 2
 
 
 def test_a_mark_over_its_bound_is_never_sent(store: Store, wire: DirectWire) -> None:
