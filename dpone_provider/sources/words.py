@@ -17,8 +17,17 @@ Cells = Callable[[pa.Array], Words]
 """Makes one cell of every value, in an array of its own."""
 
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_WIDE = {"Int128": 2, "UInt128": 2, "Int256": 4, "UInt256": 4, "IPv6": 2}
-_WHOLE = frozenset({*(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "Enum8", "Enum16", "IPv4"})
+_WIDE = {"Int128": 16, "UInt128": 16, "Int256": 32, "UInt256": 32, "IPv6": 16}
+_WHOLE = {
+    **{f"{sign}Int{bits}": getattr(pa, f"{sign}int{bits}".lower())() for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    "Bool": pa.bool_(),
+    "Enum8": pa.int8(),
+    "Enum16": pa.int16(),
+    "IPv4": pa.uint32(),
+    "Time": pa.int32(),
+    "Date": pa.date32(),
+    "Date32": pa.date32(),
+}
 
 
 def mix(words: Words, salt: int = 0) -> Words:
@@ -33,12 +42,11 @@ def mix(words: Words, salt: int = 0) -> Words:
 
 
 def cells_of(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells:
-    """How values on the wire become cells of a column. Raises ``NoWord`` for types that do not belong together."""
-    if isinstance(wire, pa.BaseExtensionType):
-        inner = cells_of(wire.storage_type, kind, salt)
-        return lambda array: inner(array.storage)
-    if pa.types.is_dictionary(wire):
-        return _coded(cells_of(wire.value_type, kind, salt), salt)
+    """How values on the wire become cells of a column.
+
+    Raises ``NoWord`` for a wire type that is not the one that a fit sends for the column's type: no value is widened,
+    padded or rounded here, because the server would do it in its own way.
+    """
     if pa.types.is_null(wire):
         return lambda array: np.full(len(array), salt.null, np.uint64)
     words, value, null = _words(wire, kind.base, salt), salt.value, np.uint64(salt.null)
@@ -52,57 +60,36 @@ def cells_of(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells:
     return cells
 
 
-def _coded(inner: Cells, salt: Salt) -> Cells:
-    null = np.array([salt.null], np.uint64)
-
-    def cells(array: pa.DictionaryArray) -> Words:
-        return _decoded(np.concatenate([inner(array.dictionary), null]), array.indices)
-
-    return cells
-
-
-def _decoded(known: Words, codes: pa.Array) -> Words:
-    """What each code stands for; NULL for the last."""
-    places = _integers(codes.type)(codes).view(np.int64)
-    if codes.null_count:
-        places[~buffers.bits(codes, 0)] = len(known) - 1
-    found: Words = known.take(places)
-    return found
-
-
 def _words(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells:
     """How non-null values become words; what stands for a NULL does not matter."""
     found: Cells | None = None
-    if kind.name in _WHOLE and pa.types.is_integer(wire):
-        found = _integers(wire)
-    elif kind.name == "Bool" and pa.types.is_boolean(wire):
-        found = lambda array: buffers.bits(array, 1).astype(np.uint64)  # noqa: E731
+    if kind.name in _WHOLE:
+        found = _whole(wire) if wire == _WHOLE[kind.name] else None
     elif kind.name in ("Float32", "Float64", "BFloat16"):
         found = _floats(wire, 64 if kind.name == "Float64" else 32)
     elif kind.name in ("String", "FixedString"):
-        found = _strings(wire)
+        found = _strings(wire) if kind.name == "String" or wire == pa.binary(kind.numbers[0]) else None
     elif kind.name == "Decimal":
         found = _decimals(wire, kind)
-    elif kind.name in _WIDE and wire == pa.binary(8 * _WIDE[kind.name]):
-        found = _strings(wire)
-    elif kind.name == "UUID" and wire == pa.binary(16):
-        found = _uuids
+    elif kind.name in _WIDE:
+        found = _strings(wire) if wire == pa.binary(_WIDE[kind.name]) else None
+    elif kind.name == "UUID":
+        found = _uuids if wire in (pa.binary(16), pa.uuid()) else None
+    elif kind.name in ("DateTime", "DateTime64", "Time64"):
+        found = _moments(wire, kind)
     else:
-        found = _moments(wire, kind) or _nested(wire, kind, salt)
+        found = _nested(wire, kind, salt)
     if found is None:
         raise NoWord(str(kind))
     return found
 
 
-def _integers(wire: pa.DataType) -> Cells:
-    if pa.types.is_unsigned_integer(wire):
-        return lambda array: buffers.values(array, f"u{wire.bit_width // 8}").astype(np.uint64)
-    return lambda array: _signed(array, wire.bit_width)
-
-
-def _signed(array: pa.Array, bits: int) -> Words:
-    found: Words = buffers.values(array, f"i{bits // 8}").astype(np.int64).view(np.uint64)
-    return found
+def _whole(wire: pa.DataType) -> Cells:
+    """Numbers of up to 64 bits, negative ones as two's complement."""
+    if pa.types.is_boolean(wire):
+        return lambda array: buffers.bits(array, 1).astype(np.uint64)
+    code = f"{'u' if pa.types.is_unsigned_integer(wire) else 'i'}{wire.bit_width // 8}"
+    return lambda array: buffers.values(array, code).astype(np.int64).view(np.uint64)
 
 
 def _floats(wire: pa.DataType, bits: int) -> Cells | None:
@@ -121,24 +108,19 @@ def _floats(wire: pa.DataType, bits: int) -> Cells | None:
 
 
 def _decimals(wire: pa.DataType, kind: ChType) -> Cells | None:
+    """The raw number of the server's width: one word, or two or four of them hashed."""
     digits, scale = kind.numbers
-    if not pa.types.is_decimal(wire) or wire.scale != scale:
+    if wire != (pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)):
         return None
-    stored = 1 if digits <= 18 else 2 if digits <= 38 else 4
     words = wire.bit_width // 64
-    if words < stored:
-        return None
-
-    def found(array: pa.Array) -> Words:
-        values = buffers.rows(array, words)
-        return values[:, 0].copy() if stored == 1 else _hashed(values[:, :stored])
-
-    return found
+    if digits <= 18:
+        return lambda array: buffers.rows(array, words)[:, 0].copy()
+    return lambda array: _hashed(buffers.rows(array, words))
 
 
 def _uuids(array: pa.Array) -> Words:
     """The server keeps the two halves of a UUID as little-endian numbers."""
-    return _hashed(buffers.rows(array, 2).byteswap())
+    return _hashed(buffers.rows(array, 2).byteswap())  # an extension array has its storage's buffers
 
 
 def _strings(wire: pa.DataType) -> Cells | None:
@@ -173,23 +155,25 @@ class _Texts:
         return xxhash64(np.frombuffer(array.buffers()[2] or b"", np.uint8), buffers.offsets(array))
 
 
+def _decoded(known: Words, codes: pa.Array) -> Words:
+    """What each code stands for; anything for NULL."""
+    places = _whole(codes.type)(codes).view(np.int64)
+    if codes.null_count:
+        places[~buffers.bits(codes, 0)] = 0
+    found: Words = known.take(places)
+    return found
+
+
 def _moments(wire: pa.DataType, kind: ChType) -> Cells | None:
-    """Days, seconds, or ticks of the column's digits."""
-    if kind.name in ("Date", "Date32") and (pa.types.is_date32(wire) or pa.types.is_integer(wire)):
-        return _integers(wire) if pa.types.is_integer(wire) else lambda array: _signed(array, 32)
-    if kind.name in ("DateTime", "Time") and pa.types.is_integer(wire):
-        return _integers(wire)
-    if kind.name not in ("DateTime", "DateTime64", "Time", "Time64"):
-        return None
-    if not (pa.types.is_timestamp(wire) or pa.types.is_time(wire)):
-        return None
+    """Seconds, or ticks of the column's digits. Inside of others the server has a bare number for a DateTime."""
     digits = kind.numbers[0] if kind.numbers else 0
-    coarse = 10 ** (_UNIT_DIGITS[wire.unit] - digits) if _UNIT_DIGITS[wire.unit] >= digits else 0
-    if coarse == 0:
+    if kind.name == "DateTime" and wire == pa.uint32():
+        return _whole(wire)
+    timed = pa.types.is_time(wire) if kind.name == "Time64" else pa.types.is_timestamp(wire)
+    if not timed or not 0 <= _UNIT_DIGITS[wire.unit] - digits < 3:
         return None
-    if coarse == 1:
-        return lambda array: _signed(array, wire.bit_width)
-    return lambda array: (_signed(array, wire.bit_width).view(np.int64) // coarse).view(np.uint64)
+    words, coarse = _whole(wire), 10 ** (_UNIT_DIGITS[wire.unit] - digits)
+    return words if coarse == 1 else lambda array: (words(array).view(np.int64) // coarse).view(np.uint64)
 
 
 def _nested(wire: pa.DataType, kind: ChType, salt: Salt) -> Cells | None:

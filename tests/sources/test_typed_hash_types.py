@@ -30,6 +30,8 @@ NESTED = [
     *("Map(String, UInt64)", "Map(UInt8, Array(Nullable(String)))", "Map(LowCardinality(String), Tuple(a Int8))"),
     *("Tuple(a Nullable(Float32), `b c` Array(Date))", "Tuple(Int8, Tuple(Map(String, Decimal(9, 2)), IPv6))"),
     "Array(Tuple(x Nullable(Decimal(76, 3)), y Array(Map(Date, Nullable(Bool)))))",
+    "Array(Tuple(DateTime, Date32, Bool, Enum8('a' = 1), LowCardinality(String), Decimal(9, 2), DateTime64(3)))",
+    "Map(DateTime('UTC'), Tuple(Nullable(UUID), IPv4, IPv6, FixedString(3), Float32, Decimal(38, 3), Enum16('b' = 2)))",
 ]
 COLUMNS: list[Columns] = [
     *((("v", kind), ("n", f"Nullable({kind})"), ("a", f"Array(Nullable({kind}))")) for kind in SCALARS),
@@ -49,7 +51,8 @@ def random_rows(stage: Stage, columns: Columns, into: Columns) -> tuple[Fit, lis
 def agree(stage: Stage, fit: Fit, batches: list[pa.RecordBatch]) -> None:
     stage.load(fit, batches)
     columns, first = fit.target_columns, fit.target_columns[0][0]
-    assert sent(fit, batches) == stage.stored(columns) is not None
+    pieces = [batch.slice(start, 37) for batch in batches for start in range(0, batch.num_rows, 37)]
+    assert sent(fit, pieces) == sent(fit, batches) == stage.stored(columns) is not None
     for key in ((), (first,)):
         assert sent(fit, batches, "sample", key) == stage.stored(columns, "sample", key)
 
@@ -76,6 +79,7 @@ SPECIAL = [
     ("String", pa.array([b"\xff\x00", b"", b"\x00"], pa.large_binary())),
     ("Nullable(String)", pa.array([None, "ü" * 40, ""], pa.string_view())),
     ("Nullable(String)", pa.array([f"{number % 4}" * (number % 90) for number in range(5000)])),
+    ("String", pa.array([random.Random(number).randbytes(number * 700) for number in range(120)])),
     ("Decimal(15, 3)", pa.array(["0.000", "-0.001", "-999999999999.999"])),
     ("Map(String, Array(Int8))", pa.array([[("a", [1, 2]), ("a", [])], []], pa.map_(pa.string(), pa.list_(pa.int8())))),
 ]
