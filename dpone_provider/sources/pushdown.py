@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dpone_provider.clickhouse import quote
 from dpone_provider.clickhouse.types import ChType, UnknownType, integer_bounds, parse_type
-from dpone_provider.sources.cursor import CursorMark, mark_scalar, unordered
+from dpone_provider.sources.mark import CursorMark, mark_scalar, unordered
 
 SOURCE: Final = "dpone_s"
 """The name under which the condition speaks of what is read."""

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import ClickHouseSource, FileSource, TableRef
-from dpone_provider.sources.cursor import MAX_MARK, CursorMark, CursorReader
+from dpone_provider.sources.cursor import CursorMark, CursorReader
+from dpone_provider.sources.mark import MAX_MARK
 from dpone_provider.sources.open import OpenSource, open_source
 from dpone_provider.wire import DirectWire
 from tests.wirelab import TcpProxy
@@ -177,6 +178,7 @@ def test_an_empty_source_keeps_the_mark(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("c\n")
     assert filed(tmp_path / "f.csv", "text:k", (("c", "String"),)) == ([], "text:k")
     assert filed(tmp_path / "f.csv") == ([], None)
+    assert filed(tmp_path / "f.csv", "number:5") == ([], "number:5"), "an empty file does not say its types"
 
 
 # -- what has no place in an order ---
