@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import pytest
@@ -21,11 +21,12 @@ from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.traces import LoadStep
-from dpone_provider.wire import DirectWire, Wire
+from dpone_provider.wire import DirectWire, Effect, Wire
 from tests.crash.wire import Died
 from tests.loads import Bench, endpoint_of
 from tests.wirelab import TcpProxy
 
+T = TypeVar("T")
 UUID = "11111111-2222-3333-4444-555555555555"
 
 
@@ -257,6 +258,27 @@ def test_a_gate_whose_answer_is_lost_ends_the_load(bench: Bench, lost: str, seve
             endpoint=attrs.evolve(endpoint, native_port=proxy.port),
         )
     assert (error.code, error.retryable) == ("DPONE_STAGING_FAILED", True)
+
+
+def test_between_two_gates_the_load_stays_alive_or_is_cancelled(bench: Bench) -> None:
+    class Cancelled(Exception):
+        pass
+
+    class Asking(DirectWire):
+        def send(self, effect: Effect, call: Callable[[], T]) -> T:
+            asked.append(effect.what == "ask an SQL gate")
+            return super().send(effect, call)
+
+    def check() -> None:
+        if sum(asked) == 1:
+            raise Cancelled
+
+    asked: list[bool] = []
+    gates = [{"id": name, "type": "not_null", "sql": "id"} for name in ("a", "b")]
+    with pytest.raises(Cancelled):
+        bench.run(spec=bench.spec(durable=False, gates=gates), wire=Asking(), check_cancelled=check)
+    assert sum(asked) == 1
+    assert (bench.live(), bench.private()) == (None, [])
 
 
 @pytest.mark.contract("Q5", "X3")
