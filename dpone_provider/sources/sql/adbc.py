@@ -91,7 +91,11 @@ class AdbcBatches:
                 self._cursor.adbc_cancel()
 
     def _run(self, call: Callable[[], T]) -> T:
+        return self._watched.run(lambda: self._translated(call))
+
+    def _translated(self, call: Callable[[], T]) -> T:
+        """In the thread, where only the driver raises; what a signal raises while we wait stays as it is."""
         try:
-            return self._watched.run(call)
+            return call()
         except self._errors as error:
             raise self._failed(error) from None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -40,3 +43,19 @@ def failure(query: str, endpoint: SqlEndpoint, **options: Any) -> DponeError:
 def fast(source: OpenSource) -> bool:
     """Whether the source is read through ADBC."""
     return source._stream._adbc is not None  # type: ignore[attr-defined]
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise ``TimeoutError`` in the main thread after some seconds, as Airflow's task timeout does."""
+
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

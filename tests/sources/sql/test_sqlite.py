@@ -20,7 +20,7 @@ from dpone_provider.sources.cursor import CursorMark
 from dpone_provider.sources.open import open_source
 from dpone_provider.sources.sql.endpoint import SqliteEndpoint
 from dpone_provider.wire import DirectWire
-from tests.sources.sql.reading import failure, fast, opened, read
+from tests.sources.sql.reading import alarm, failure, fast, opened, read
 
 DRIVERS = pytest.mark.parametrize("adbc", [True, False], ids=["adbc", "python"])
 Make = Callable[..., SqliteEndpoint]
@@ -171,34 +171,12 @@ def test_an_interrupted_reader_ends_its_query_at_once(file: Make) -> None:
     query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) AS x FROM n"
     before = threading.active_count()
     started = time.monotonic()
-    with pytest.raises(TimeoutError), _alarm(0.3):
+    with pytest.raises(TimeoutError), alarm(0.3):
         read(query, file([(1,)]))
     assert time.monotonic() - started < 5
     while threading.active_count() > before:
         assert time.monotonic() - started < 5
         time.sleep(0.01)
-
-
-class _alarm:
-    """Raise ``TimeoutError`` in the main thread after some seconds, as Airflow's task timeout does."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        import signal
-
-        signal.signal(signal.SIGALRM, self._ring)
-        signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def __exit__(self, *_: object) -> None:
-        import signal
-
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-    def _ring(self, *_: object) -> None:
-        raise TimeoutError
 
 
 KINDS = (
