@@ -18,6 +18,7 @@ _HOMES = {
     "DponeLoadOperator": "operators.load",
     "DponeTaskGroup": "dags.factory",
     "ETLProcessor": "load.processor",
+    "LegacyLoadGovernanceCoordinator": "load.direct",
     "LoadConfigBuilder": "manifest.load_config",
     "LoadGovernanceFinalizationCoordinator": "load.finalization",
     "LoadOutcome": "load.outcome",

@@ -7,6 +7,7 @@ from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.errors import DponeError
 from dpone_provider.load.refusals import unreadable
 from dpone_provider.manifest.spec import TableRef
+from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.wire import StatementFailed
 
 
@@ -29,6 +30,37 @@ def admit_target(client: ControlClient, target: TableRef) -> TableState | None:
     if state is not None:
         _admit_table(state, f"{target.database}.{target.name}", policies)
     return state
+
+
+def admit_live_table(client: ControlClient, target: TableRef) -> TableState:
+    """The live table that rows are added to (X4): any of the MergeTree family.
+
+    Raises DPONE_TARGET_UNSUPPORTED: it is not there, or keeps no rows of its own.
+    """
+    try:
+        state = table_state(client, target.database, target.name)
+    except StatementFailed as failed:
+        raise unreadable(failed, "the target") from None
+    name = f"{target.database}.{target.name}"
+    if state is None:
+        raise _unsupported(f"{name} does not exist or is not visible, and append makes no table", "Create it first.")
+    if not state.engine.endswith("MergeTree"):
+        raise _unsupported(f"{name} has engine {state.engine}", "Append to a table of the MergeTree family.")
+    return state
+
+
+def admit_counted(policy: QualityPolicy, state: TableState, target: TableRef) -> None:
+    """Refuse gates that need a count of written rows where the server gives none: it counts those of views as well.
+
+    Raises DPONE_TARGET_UNSUPPORTED; a gate of severity warn warns instead.
+    """
+    needed = [gate.id for gate in policy.gates if gate.severity == "error" and gate.side != "source"]
+    if needed and state.dependents:
+        raise _unsupported(
+            f"{target.database}.{target.name} feeds materialized views, so the server cannot say how many rows were "
+            f"written to it, and these gates need that: {', '.join(needed[:10])}",
+            "Give these gates severity warn, or let min_rows count side source.",
+        )
 
 
 def _admit_table(state: TableState, name: str, policies: int) -> None:

@@ -12,12 +12,12 @@ import attrs
 
 from dpone_provider.errors import Boundary, DponeError, TargetCommit
 from dpone_provider.load.ports import LoadStepLog
+from dpone_provider.quality.failure import TargetState
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
 from dpone_provider.quality.snapshot import QualityExecutionSnapshot
 from dpone_provider.traces import LoadStep, LoadStepLost, Scalar
 
-TargetState = Literal["not_mutated", "mutation_returned_success", "unknown"]
 Progress = Literal["not_advanced", "advanced", "unknown"]
 
 COMMITS: Mapping[TargetState, TargetCommit] = {
@@ -49,11 +49,13 @@ class Standing:
 class LoadExecution:
     """One run, made before any side effect. ``policy_now`` gives the policy that the configuration says now.
 
-    ``log`` keeps the steps beside the result; None: the result alone.
+    ``load_id``: 32 hex; a path with an authority has ids of its own. ``log`` keeps the steps beside the result; None:
+    the result alone.
     """
 
-    def __init__(self, *, run_id: str, policy_now: Callable[[], QualityPolicy]) -> None:
+    def __init__(self, *, run_id: str, load_id: str, policy_now: Callable[[], QualityPolicy]) -> None:
         self.snapshot = QualityExecutionSnapshot.of(policy_now())
+        self.load_id = load_id
         self.standing = Standing()
         self.steps: list[LoadStep] = []
         self.log: LoadStepLog | None = None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-from dpone_provider.errors import DponeError, TargetCommit
-from dpone_provider.load.execution import COMMITS, LoadExecution, Standing, TargetState
+from dpone_provider.errors import DponeError
+from dpone_provider.load.execution import COMMITS, LoadExecution, Standing
+from dpone_provider.quality.failure import RetryClassification
 
-Retry = Literal["retry_before_target_mutation", "retry_may_repeat_target_mutation", "operator_verification_required"]
 REPEATS = "A retry may add the same rows again."
-_STATES: Mapping[TargetCommit, TargetState] = {commit: state for state, commit in COMMITS.items()}
 
 
 def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any], *, adds: bool) -> None:
@@ -19,7 +18,7 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
     ``adds``: the path adds rows, so that nothing after its first byte may be retried without a look.
     """
     standing = execution.standing
-    if error.target_commit is None and not facts.get("replay_details"):
+    if error.target_commit is None and "replay_details" not in facts:
         error.target_commit = COMMITS[standing.target]
     if standing.target != "not_mutated" and error.boundary in {"authoring", "admission", "pre_commit"}:
         error.boundary = "post_commit"
@@ -28,28 +27,22 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
         if standing.source_state != "advanced" and REPEATS not in error.next_step:
             error.next_step = f"{error.next_step} {REPEATS}".strip()
     known = {"attempts": 1, "counters": execution.counters(), **facts}
-    if error.target_commit is not None and "replay_details" not in facts:
-        known["failure_context"] = failure_context(standing, error, adds=adds)
+    if "replay_details" not in facts or (standing.target == "not_mutated" and error.target_commit == "not_started"):
+        known["failure_context"] = {
+            "failure_boundary": error.boundary,
+            "target_state": standing.target,
+            "checkpoint_state": "not_applicable",
+            "source_state": standing.source_state,
+            "retry_classification": classify(standing, adds=adds),
+        }
     known["evidence"] = {"load_steps": execution.recorded()}
     error.context = {**known, **error.context}
 
 
-def failure_context(standing: Standing, error: DponeError, *, adds: bool) -> dict[str, Any]:
-    """The states of protocol and of Q10, for ``failure_context``."""
-    target = _STATES[error.target_commit] if error.target_commit is not None else standing.target
-    return {
-        "failure_boundary": error.boundary,
-        "target_state": target,
-        "checkpoint_state": "not_applicable",
-        "source_state": standing.source_state,
-        "retry_classification": classify(target, standing, adds=adds),
-    }
-
-
-def classify(target: TargetState, standing: Standing, *, adds: bool) -> Retry:
+def classify(standing: Standing, *, adds: bool) -> RetryClassification:
     """What a retry would do."""
-    if target == "not_mutated":
+    if standing.target == "not_mutated":
         return "retry_before_target_mutation"
-    if adds and (target == "unknown" or standing.source_state == "unknown"):
+    if adds and "unknown" in (standing.target, standing.source_state):
         return "operator_verification_required"
     return "retry_may_repeat_target_mutation"

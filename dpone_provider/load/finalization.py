@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from dpone_provider.errors import Boundary
-from dpone_provider.load.execution import LoadExecution, TargetState
+from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.payload import Loaded
-from dpone_provider.quality.failure import ReceiptBoundary
+from dpone_provider.quality.failure import ReceiptBoundary, TargetState
 from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.replay.ports import StagedProof, Stager, StagingOrder
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
 from dpone_provider.quality.acceptance import rebuild_snapshot, unavailable_snapshot
 from dpone_provider.quality.metric_request import UNAVAILABLE, MetricRequest, unobserved
 from dpone_provider.wire import StatementFailed
+
+if TYPE_CHECKING:
+    from dpone_provider.sources.observe import SourceObserver
 
 
 def record_live(request: MetricRequest, observe: Callable[[MetricRequest], StagedMetrics]) -> dict[str, Any]:
@@ -34,7 +37,7 @@ def record_live(request: MetricRequest, observe: Callable[[MetricRequest], Stage
         raise
 
 
-def answer_of(request: MetricRequest, counted: StagedMetrics) -> dict[str, Any]:
+def answer_of(request: MetricRequest, counted: StagedMetrics | SourceObserver) -> dict[str, Any]:
     """Counts in the form that a snapshot is rebuilt from."""
     return {
         "row_count": counted.row_count if request.row_count else None,

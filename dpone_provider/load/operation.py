@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpone_provider import canonical
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.replay.identity import Operation, Target
@@ -19,6 +20,25 @@ def operation_of(spec: LoadSpec, identity: RunIdentity) -> Operation:
         process=spec.process,
         target=Target(cluster=sink.cluster, database=sink.table.database, table=sink.table.name),
         reprocess=identity.reprocess,
+    )
+
+
+def source_key(spec: LoadSpec, identity: RunIdentity) -> str:
+    """The key of the mark of a source that is read by cursor: canonical JSON text, which people can read.
+
+    The same process, target and column in the same namespace have one mark, in every DAG and run, and whatever the
+    source's query or path says today.
+    """
+    cursor, table = spec.source.cursor, spec.sink.table
+    if cursor is None:
+        raise ValueError("a source without a cursor has no mark")
+    return canonical.encode(
+        {
+            "namespace": identity.namespace,
+            "process": spec.process,
+            "target": f"{table.database}.{table.name}",
+            "column": cursor.column,
+        }
     )
 
 

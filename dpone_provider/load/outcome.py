@@ -41,7 +41,7 @@ class Attempt:
 
 @attrs.frozen(kw_only=True)
 class LoadOutcome:
-    """A load that succeeded. Rows are of this attempt; ``final_rows``: of the live table, None when nobody counted.
+    """A load that succeeded. Rows are of this attempt, ``final_rows`` of the live table; None: nobody counted.
 
     ``finalization``: how governance ended where that is not by a switch. ``load_steps``: what was done, in order.
     """
@@ -52,7 +52,7 @@ class LoadOutcome:
     replayed: bool
     target_commit: TargetCommit
     extracted_rows: int
-    inserted_rows: int
+    inserted_rows: int | None
     final_rows: int | None
     duration_seconds: float
     generation: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -36,7 +36,7 @@ class Loaded:
     gates: Mapping[str, Any]
     acceptance: Mapping[str, Any]
     extracted_rows: int
-    inserted_rows: int
+    inserted_rows: int | None
     final_rows: int | None
     generation: str
     attempts: tuple[Attempt, ...]
@@ -67,10 +67,13 @@ class Coordinator(Protocol):
 
 
 class PayloadLoadService:
-    """Loads by the coordinator of the path: ``direct`` for append, ``staged`` for everything else."""
+    """Loads by the coordinator of the path: ``direct`` for append, ``staged`` for everything else.
 
-    def __init__(self, mode: str, *, staged: Coordinator, direct: Coordinator) -> None:
-        self.path = direct if mode == "append" else staged
+    Only the one that is needed is made.
+    """
+
+    def __init__(self, mode: str, *, staged: Callable[[], Coordinator], direct: Callable[[], Coordinator]) -> None:
+        self.path = direct() if mode == "append" else staged()
 
     def admit(self, execution: LoadExecution) -> None:
         """Refuse what this path cannot give, then ask the path (X5). Nothing is changed.

@@ -41,6 +41,7 @@ class PlainRefresh:
         cleaner: Cleaner,
         publisher: Publisher,
         *,
+        load_id: str,
         new_id: Callable[[], str],
         new_uuid: Callable[[], str],
         notify: Callable[[str, dict[str, Any]], None],
@@ -58,7 +59,7 @@ class PlainRefresh:
             name=operation.alone(new_id()),
             uuid=new_uuid(),
             mark=operation.mark(0),
-            load_id=new_id(),
+            load_id=load_id,
             keep_alive=check_cancelled,
         )
 

@@ -7,6 +7,7 @@ trusts the typed receipt alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -15,11 +16,10 @@ from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.failing import explain
 from dpone_provider.load.outcome import LoadOutcome, RunIdentity
 from dpone_provider.load.payload import Loaded, PayloadLoadService
-from dpone_provider.load.ports import HookRunner, SourceStateStore, When
+from dpone_provider.load.ports import HookRunner, LoadStepLog, SourceStateStore, When
 from dpone_provider.manifest.replay_route import require_route
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.policy import QualityPolicy
-from dpone_provider.wire import StatementFailed
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +27,8 @@ class ETLProcessor:
     """One run of one load.
 
     ``policy_now``: what the configuration says of quality now; it is asked again before everything that matters, and
-    must say the spec's policy. ``hooks``, ``states``: needed by a spec that has hooks or a cursor.
+    must say the spec's policy. ``hooks``, ``states``: needed by a spec that has hooks or a cursor. ``log_of``: where
+    the steps of a load are kept beside its result, by load id; asked once, at admission.
     """
 
     spec: LoadSpec
@@ -36,12 +37,15 @@ class ETLProcessor:
     service: PayloadLoadService
     policy_now: Callable[[], QualityPolicy]
     check_cancelled: Callable[[], None]
+    notify: Callable[[str, dict[str, Any]], None]
+    new_id: Callable[[], str]
+    log_of: Callable[[str], LoadStepLog | None]
     hooks: HookRunner | None = None
     states: SourceStateStore | None = None
 
     def run(self) -> LoadOutcome:
         """Run it. Raises ``DponeError``, completed by what is known then (``load.failing``)."""
-        execution = LoadExecution(run_id=self.identity.run_id, policy_now=self.policy_now)
+        execution = LoadExecution(run_id=self.identity.run_id, load_id=self.new_id(), policy_now=self.policy_now)
         try:
             return self._outcome(execution, self._run(execution))
         except DponeError as error:
@@ -58,6 +62,7 @@ class ETLProcessor:
             require_route(self.spec)
             execution.snapshot.require_unchanged(self.spec.quality, "admission")
             self.service.admit(execution)
+            execution.log = self.log_of(execution.load_id)
             self._hook(execution, self.spec.sink.pre_sql, "pre")
             loaded = self.service.load(execution)
             execution.require_unchanged(execution.standing.boundary)
@@ -77,11 +82,13 @@ class ETLProcessor:
         if self.states is None:
             raise LookupError("a cursor needs a store of source states")
         self.check_cancelled()
-        execution.standing.source_state = "unknown"
+        self.notify("advance", {})
         try:
             state = self.states.advance(mark.key, mark.expected, mark.value, loaded.load_id)
-        except StatementFailed as failed:
-            raise DponeError("DPONE_SOURCE_STATE_UNCERTAIN") from failed
+        except DponeError as error:
+            seen = error.context.get("source_state")
+            execution.standing.source_state = "not_advanced" if seen in ("conflict", "refused") else "unknown"
+            raise
         execution.standing.source_state = "advanced"
         execution.note("state_advanced", {"version": state.version})
 
@@ -91,6 +98,7 @@ class ETLProcessor:
         if self.hooks is None:
             raise LookupError("hooks need a runner")
         self.check_cancelled()
+        self.notify("hook", {"when": when})
         self.hooks.run(statements, when)
         for number in range(1, len(statements) + 1):
             execution.note("hook_run", {"number": number, "when": when})

@@ -13,16 +13,15 @@ from dpone_provider.clickhouse.catalog import TableState, table_state
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
 from dpone_provider.load.gating import Gating
-from dpone_provider.load.reading import Reading, StagingRoom
+from dpone_provider.load.reading import Reading, StagingRoom, record_counted
 from dpone_provider.load.refusals import staging_failed
 from dpone_provider.load.target_plan import admit_memory, target_plan
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import LoadSpec
-from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder, MetricRequest
+from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder
 from dpone_provider.reader.admission import approximate_distinct
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.sources.fit import Fit
-from dpone_provider.sources.observe import SourceObserver, Unavailable
 from dpone_provider.wire import StatementFailed
 
 
@@ -59,7 +58,7 @@ class Prover:
         recorder = AcceptanceMetricsRecorder(reading.asked.values())
         for request in recorder.open_requests:
             side = reading.observer if request.side == "source" else counted
-            _record(recorder, request, side)
+            record_counted(recorder, request, side)
             columns = len({*request.null_columns, *request.distinct_columns})
             room.note(f"{request.side}_metrics_captured", {"row_count": side.row_count, "columns": columns})
         return StagedProof(
@@ -95,23 +94,6 @@ class Prover:
             return approximate_distinct(room.control, room.spec.sink.table.database, self._order.name, names)
         except StatementFailed as failed:
             raise staging_failed(failed, "The distinct values of the generation could not be estimated") from failed
-
-
-def _record(
-    recorder: AcceptanceMetricsRecorder, request: MetricRequest, counted: StagedMetrics | SourceObserver
-) -> None:
-    """Record one side. A count that was not made leaves the whole side unobserved: one warning snapshot (X5)."""
-    if any(isinstance(count, Unavailable) for _, count in counted.distinct_counts):
-        recorder.unavailable(request.side)
-        return
-    recorder.record(
-        request.side,
-        {
-            "row_count": counted.row_count if request.row_count else None,
-            "null_counts": dict(counted.null_counts),
-            "distinct_counts": dict(counted.distinct_counts),
-        },
-    )
 
 
 def _effective_plan(spec: LoadSpec, schema: pa.Schema, fit: Fit) -> dict[str, Any]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import pyarrow as pa
 
 from dpone_provider.clickhouse.catalog import TableState
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.staging import StagedMetrics
+from dpone_provider.errors import DponeError
+from dpone_provider.load.observing import answer_of
 from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder
 from dpone_provider.quality.metric_request import UNAVAILABLE, MetricRequest, unobserved
 from dpone_provider.quality.receipt import QualityGateExecution
 from dpone_provider.sources.fit import Fit
-from dpone_provider.sources.observe import SourceObserver
+from dpone_provider.sources.observe import SourceObserver, Unavailable
 from dpone_provider.sources.open import OpenSource
 from dpone_provider.sources.sql.endpoint import SourceEndpoint
 from dpone_provider.wire import Wire
@@ -65,6 +70,28 @@ class Reading:
     target: MetricRequest | None
     hasher: MultisetHasher | None = None
 
+    def fitted(
+        self, *, budget: int | None, alive: Callable[[int], None], notify: Callable[[str, dict[str, Any]], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches as they go on the wire: within budget, fitting, observed, hashed.
+
+        ``alive`` is told the rows read so far, before each batch; what it raises ends the reading.
+        """
+        source = self.source
+        for batch in source.batches():
+            alive(source.rows)
+            if budget is not None and source.bytes > budget:
+                raise DponeError(
+                    "DPONE_SOURCE_TOO_LARGE", f"The source is over its budget of {budget} bytes (max_source_bytes)."
+                )
+            converted = self.fit.convert(batch)
+            self.observer.observe(converted)
+            if self.hasher is not None:
+                self.hasher.add(converted)
+            self.require_observable()
+            notify("rows", {"rows": source.rows, "total": source.total_rows, "bytes": source.bytes})
+            yield converted
+
     def require_observable(self) -> None:
         """Refuse as soon as a required count cannot be made.
 
@@ -73,3 +100,13 @@ class Reading:
         request = self.asked.get("source")
         for name, reason in self.observer.unavailable if request is not None and request.required else ():
             raise unobserved("source", UNAVAILABLE["source"], f"Column {name}: {reason}.")
+
+
+def record_counted(
+    recorder: AcceptanceMetricsRecorder, request: MetricRequest, counted: StagedMetrics | SourceObserver
+) -> None:
+    """Record one side. A count that was not made leaves the whole side unobserved: one warning snapshot (X5)."""
+    if any(isinstance(count, Unavailable) for _, count in counted.distinct_counts):
+        recorder.unavailable(request.side)
+    else:
+        recorder.record(request.side, answer_of(request, counted))

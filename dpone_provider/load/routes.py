@@ -57,7 +57,7 @@ class DurableRoute:
     def facts(self) -> Mapping[str, Any]:
         """What the authority and this attempt's counters say."""
         if self._session is None or self._watched is None:
-            return {"attempts": 1}
+            return {"attempts": 1, "replay_details": {}}
         session = self._session
         return {
             "attempts": session.tenure.attempt,
@@ -76,10 +76,13 @@ class DurableRoute:
 
 
 class PlainRoute:
-    """``PlainRefresh``; ``observe`` counts in the live table, after the switch and before anything is dropped (X3)."""
+    """``PlainRefresh``, made with its ``notify`` and load id.
+
+    ``observe`` counts in the live table, after the switch and before anything is dropped (X3).
+    """
 
     def __init__(
-        self, refresh: Callable[[Notify], PlainRefresh], observe: Callable[[MetricRequest], StagedMetrics]
+        self, refresh: Callable[[Notify, str], PlainRefresh], observe: Callable[[MetricRequest], StagedMetrics]
     ) -> None:
         self._refresh = refresh
         self._observe = observe
@@ -106,7 +109,7 @@ class PlainRoute:
                 execution.note("target_metrics_captured")
             execution.require_unchanged("post_commit")
 
-        published = self._refresh(watched.told).run(watched, committed)
+        published = self._refresh(watched.told, execution.load_id).run(watched, committed)
         rows = published.proof.rows
         left = published.cleaned.failed + published.cleaned.left
         if left:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from dpone_provider.clickhouse import staging
 from dpone_provider.clickhouse.bulk import insert_stream
-from dpone_provider.errors import DponeError
 from dpone_provider.load.columns import Columns, key_columns, resolve_columns
 from dpone_provider.load.gating import hasher_of
 from dpone_provider.load.proving import Prover
@@ -114,27 +113,16 @@ class ArrowStager:
                 table=order.name,
                 columns=tuple(reading.fit.wire_schema.names),
                 schema=reading.fit.wire_schema,
-                batches=self._checked(order, reading),
+                batches=self._batches(order, reading),
                 wire=room.wire,
             )
         except StatementFailed as failed:
             raise staging_failed(failed, "The insert into the generation failed") from failed
 
-    def _checked(self, order: StagingOrder, reading: Reading) -> Iterator[pa.RecordBatch]:
-        """Batches as they go on the wire: alive, within budget, fitting, observed."""
-        budget = self._room.spec.sink.strategy.max_source_bytes
-        source, observer = reading.source, reading.observer
-        for batch in source.batches():
+    def _batches(self, order: StagingOrder, reading: Reading) -> Iterator[pa.RecordBatch]:
+        def alive(rows: int) -> None:
             order.keep_alive()
-            self.rows_read = source.rows
-            if budget is not None and source.bytes > budget:
-                raise DponeError(
-                    "DPONE_SOURCE_TOO_LARGE", f"The source is over its budget of {budget} bytes (max_source_bytes)."
-                )
-            converted = reading.fit.convert(batch)
-            observer.observe(converted)
-            if reading.hasher is not None:
-                reading.hasher.add(converted)
-            reading.require_observable()
-            self._room.notify("rows", {"rows": source.rows, "total": source.total_rows, "bytes": source.bytes})
-            yield converted
+            self.rows_read = rows
+
+        budget = self._room.spec.sink.strategy.max_source_bytes
+        return reading.fitted(budget=budget, alive=alive, notify=self._room.notify)

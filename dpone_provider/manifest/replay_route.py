@@ -46,8 +46,6 @@ def require_route(spec: LoadSpec) -> None:
     """Refuse what ``route_faults`` tells, before anything is looked up or connected to. Raises ``DponeError``."""
     for fault in route_faults(spec):
         raise DponeError(fault.code, f"{fault.field_path}: {fault.message}.", boundary="authoring", remedy=fault.remedy)
-    if spec.sink.strategy.mode == "append" or spec.sink.pre_sql or spec.sink.post_sql:
-        raise DponeError(ROUTE, "This version checks manifests with append or hooks, but does not run them.")
 
 
 def refuse_unsupported(

@@ -6,18 +6,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpone_provider.clickhouse.catalog import TableState
+from dpone_provider.clickhouse.hooks_sql import ClickHouseHooks
+from dpone_provider.clickhouse.load_steps import ClickHouseLoadStepLog, has_load_steps
+from dpone_provider.clickhouse.source_state import ClickHouseSourceStateStore
 from dpone_provider.clickhouse.staging import StagedMetrics, staged_metrics
 from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.finalization import LoadGovernanceFinalizationCoordinator, Notify
-from dpone_provider.load.payload import PayloadLoadService
+from dpone_provider.load.operation import source_key
+from dpone_provider.load.payload import Coordinator, PayloadLoadService
 from dpone_provider.load.plain import PlainRefresh
 from dpone_provider.load.processor import ETLProcessor
+from dpone_provider.load.refusals import unreadable
 from dpone_provider.load.routes import DurableRoute, PlainRoute
 from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.replay.cleanup import Cleaner
 from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.runtime.compose import REPLICA, Composition
+from dpone_provider.wire import StatementFailed
 
 if TYPE_CHECKING:
     from dpone_provider.load.staging import ArrowStager
@@ -25,16 +31,67 @@ if TYPE_CHECKING:
 
 def processor_of(made: Composition, policy_now: Callable[[], QualityPolicy]) -> ETLProcessor:
     """The processor of one run, its path chosen by the spec."""
-    staged = LoadGovernanceFinalizationCoordinator(
-        lambda execution: _LazyStager(made, execution), _route(made), made.around.notify
-    )
+    spec, around = made.spec, made.around
+    states = ClickHouseSourceStateStore(made.control, made.database, new_id=around.new_id)
+    cursor = states if spec.source.cursor is not None else None
     return ETLProcessor(
-        spec=made.spec,
+        spec=spec,
         identity=made.identity,
         operation_id=made.operation.operation_id,
-        service=PayloadLoadService(made.spec.sink.strategy.mode, staged=staged, direct=staged),
+        service=PayloadLoadService(
+            spec.sink.strategy.mode, staged=lambda: _staged(made), direct=lambda: _direct(made, cursor)
+        ),
         policy_now=policy_now,
-        check_cancelled=made.around.check_cancelled,
+        check_cancelled=around.check_cancelled,
+        notify=around.notify,
+        new_id=around.new_id,
+        log_of=lambda load_id: _log(made, load_id),
+        hooks=ClickHouseHooks(made.sink.connector, around.wire),
+        states=cursor,
+    )
+
+
+def _log(made: Composition, load_id: str) -> ClickHouseLoadStepLog | None:
+    """Where steps are kept: in their table, if it is there; with the authority in its history (P7)."""
+    if made.spec.sink.durable_quality_replay:
+        return None
+    try:
+        if not has_load_steps(made.control, made.database):
+            return None
+    except StatementFailed as failed:
+        raise unreadable(failed, "the table of load steps") from None
+    return ClickHouseLoadStepLog(
+        client=made.control,
+        database=made.database,
+        target=str(made.operation.target),
+        process=made.spec.process,
+        run_id=made.identity.run_id,
+        load_id=load_id,
+    )
+
+
+def _direct(made: Composition, states: ClickHouseSourceStateStore | None) -> Coordinator:
+    from dpone_provider.load.direct import DirectRoom, LegacyLoadGovernanceCoordinator
+
+    return LegacyLoadGovernanceCoordinator(
+        DirectRoom(
+            spec=made.spec,
+            control=made.control,
+            sink=made.sink.connector,
+            source=made.source,
+            wire=made.around.wire,
+            notify=made.around.notify,
+            check_cancelled=made.around.check_cancelled,
+            observe=lambda request: _live_metrics(made, request),
+            states=states,
+            state_key=source_key(made.spec, made.identity) if states is not None else "",
+        )
+    )
+
+
+def _staged(made: Composition) -> Coordinator:
+    return LoadGovernanceFinalizationCoordinator(
+        lambda execution: _LazyStager(made, execution), _route(made), made.around.notify
     )
 
 
@@ -43,13 +100,14 @@ def _route(made: Composition) -> DurableRoute | PlainRoute:
     if made.spec.sink.durable_quality_replay:
         return DurableRoute(made.session, operation.operation_id)
 
-    def refresh(notify: Notify) -> PlainRefresh:
+    def refresh(notify: Notify, load_id: str) -> PlainRefresh:
         cleaner = Cleaner(operation=operation, catalog=made.catalog, publisher=made.publisher, new_id=around.new_id)
         return PlainRefresh(
             operation,
             REPLICA,
             cleaner,
             made.publisher,
+            load_id=load_id,
             new_id=around.new_id,
             new_uuid=around.new_uuid,
             notify=notify,
