@@ -16,6 +16,12 @@ _LIVE: dict[str | None, tuple[str, Tone]] = {
     "not_started": ("no: the table is as it was before", "bad"),
     None: ("no claim", "open"),
 }
+_ADDED: dict[str | None, tuple[str, Tone]] = {
+    "proven": ("yes: the server has acknowledged them", "good"),
+    "unknown": ("not known: none, some or all of them may be in the table", "open"),
+    "not_started": ("no: none was sent", "bad"),
+    None: ("no claim", "open"),
+}
 _VERDICTS = {"proven": "loaded, its proof is not complete", "unknown": "not known whether it is loaded"}
 _NUMBERS = frozenset({1, 2, 3})
 
@@ -41,9 +47,12 @@ def outcome_screen(document: Mapping[str, Any]) -> Screen:
 
 def _success(document: Mapping[str, Any]) -> Iterator[Fact]:
     result, details = document["result"], document["result"]["details"]
-    live, tone = _LIVE[details.get("target_commit")]
-    yield Fact(label="Is the new table live?", value=live, tone=tone)
-    if details["durable_quality_replay"]:
+    yield _live(document, details.get("target_commit"))
+    if _adds(document):
+        advanced = any(step["step"] == "state_advanced" for step in details.get("load_steps", []))
+        then = "the next load reads what is above its mark" if advanced else "a retry adds the same rows again"
+        yield Fact(label="Is the proof complete?", value=f"gates passed; nothing durable: {then}", tone="open")
+    elif details["durable_quality_replay"]:
         yield Fact(label="Is the proof complete?", value="yes: sealed in the authority, checked, released", tone="good")
     else:
         value = "gates passed; nothing durable (durable_quality_replay is off): a retry reads the source again"
@@ -61,18 +70,27 @@ def _success(document: Mapping[str, Any]) -> Iterator[Fact]:
 
 def _failure(document: Mapping[str, Any]) -> Iterator[Fact]:
     replay = document["replay_details"]
-    live, tone = _LIVE[replay.get("target_commit")]
-    yield Fact(label="Is the new table live?", value=live, tone=tone)
+    yield _live(document, replay.get("target_commit"))
     state = replay.get("quality_state")
     yield Fact(label="Is the proof complete?", value=f"no{f': phase {state}' if state else ''}", tone="bad")
+    tone: Tone = "open" if _retryable(document) else "bad"
     for error in document["result"]["errors"]:
-        tone = "open" if _retryable(document) else "bad"
         yield Fact(label="What happened", value=f"{error['code']}: {error['message']}", tone=tone)
     context = document["failure_context"]
     again = "; a retry of this same operation is right" if context["retryable"] else ""
     yield Fact(label="What to do", value=context["next_step"])
     yield Fact(label="Where it stopped", value=f"{context['failure_boundary']}{again}")
     yield Fact(label="This attempt", value=this_attempt(document))
+
+
+def _adds(document: Mapping[str, Any]) -> bool:
+    return document.get("strategy") == "append"
+
+
+def _live(document: Mapping[str, Any], commit: str | None) -> Fact:
+    label, words = ("Are the rows in the table?", _ADDED) if _adds(document) else ("Is the new table live?", _LIVE)
+    value, tone = words[commit]
+    return Fact(label=label, value=value, tone=tone)
 
 
 def this_attempt(document: Mapping[str, Any]) -> str:
@@ -83,7 +101,8 @@ def this_attempt(document: Mapping[str, Any]) -> str:
     reads = sent.get("source_reads", own.get("source_reads", int(bool(result["extracted_rows"]))))
     inserts = sent.get("inserts", own.get("rows", result["inserted_rows"]))
     publications = own.get("publications", sent.get("exchanges", 0))
-    did = f"{counted(reads, 'source read')}, {counted(inserts, 'insert')}, {counted(publications, 'publication')}"
+    sent_rows = counted(inserts, "insert") if inserts is not None else "inserts not known"
+    did = f"{counted(reads, 'source read')}, {sent_rows}, {counted(publications, 'publication')}"
     if document["passed"] and (reads, inserts, publications) == (0, 0, 0):
         return f"nothing repeated: {did}"
     rows = f", {counted(result['extracted_rows'], 'row')} read" if result["extracted_rows"] else ""

@@ -69,7 +69,7 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
         "selector": spec.selector,
         "route": _route(spec),
         "identity": _identity(spec, operation, named=named),
-        "tables": {"target": places.target, "staging": places.staging, "authority": places.authority or None},
+        "tables": {"target": places.target, "staging": places.staging or None, "authority": places.authority or None},
         "source": _source(spec.source),
         "columns": {"declared": dict(spec.sink.columns), "source": _source_columns(spec.source)},
         "budget": {"max_source_bytes": spec.sink.strategy.max_source_bytes},
@@ -89,22 +89,25 @@ def _places(spec: LoadSpec, operation: Operation, *, named: bool) -> Places:
 
     durable, table = spec.sink.durable_quality_replay, operation.target.table
     prefix = operation.private_prefix if named else f"{table}__dpone_<operation id>_"
+    staging = f"{operation.target.database}.{prefix}{'<epoch>' if durable else '0p<32 hex>'}"
     return Places(
         target=str(operation.target),
-        staging=f"{operation.target.database}.{prefix}{'<epoch>' if durable else '0p<32 hex>'}",
+        staging=staging if spec.sink.strategy.mode != "append" else "",
         authority=f"{operation.target.database}.{AUTHORITY}" if durable else "",
     )
 
 
 def _route(spec: LoadSpec) -> dict[str, Any]:
-    durable = spec.sink.durable_quality_replay
+    durable, adds = spec.sink.durable_quality_replay, spec.sink.strategy.mode == "append"
     finishes = "A retry of the same operation finishes what is missing; after the commit it reads no source."
     repeats = "A retry reads the source and publishes again: without the authority nothing is remembered."
+    again = "A retry reads the source again and may add the same rows again"
+    again += ", unless the mark of the source was advanced." if spec.source.cursor is not None else "."
     return {
-        "name": "durable" if durable else "plain",
+        "name": "durable" if durable else "direct" if adds else "plain",
         "mode": spec.sink.strategy.mode,
         "keep_previous": spec.sink.keep_previous,
-        "retry": finishes if durable else repeats,
+        "retry": finishes if durable else again if adds else repeats,
     }
 
 
@@ -201,10 +204,8 @@ def _unknown(spec: LoadSpec, *, named: bool) -> Iterator[tuple[str, str]]:
     """What nobody can know offline, each with the moment at which the load finds it out."""
     from dpone_provider.cli.plan_steps import observes_target
 
-    admission, opened = (
-        "at admission, before anything is changed",
-        "when the source is opened, before anything is staged",
-    )
+    admission, adds = "at admission, before anything is changed", spec.sink.strategy.mode == "append"
+    opened = f"when the source is opened, before anything is {'sent' if adds else 'staged'}"
     yield "the connection: address, credentials, and that it exists", "at admission"
     yield "the server: that it answers, its version, the grants of its user", admission
     yield "the live table: whether it exists, its columns, engine, TTL, row policies, views that it feeds", admission
@@ -224,4 +225,5 @@ def _unknown(spec: LoadSpec, *, named: bool) -> Iterator[tuple[str, str]]:
     else:
         yield "the types of the source's columns", opened
     yield "types of columns that the sink does not declare: the live table's, else derived from the source", opened
-    yield "whether every value fits, and what the gates say", "while it is staged"
+    yield "whether every value fits", "while it is read"
+    yield "what the gates say", "after the rows were added" if adds else "before anything is published"

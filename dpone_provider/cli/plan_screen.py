@@ -9,6 +9,7 @@ from dpone_provider.cli.screen import Fact, Grid, Row, Screen
 
 _ROUTES = {
     "durable": "durable: staged, proven, sealed in the authority, switched once",
+    "direct": "direct: read to the end, added with one insert, checked afterwards; nothing is staged",
     "plain": "plain: staged, checked, switched once; no authority",
 }
 
@@ -31,12 +32,12 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact(label="Operation", value=_operation(document["identity"]))
     yield Fact(label="Made of", value=_made_of(document["identity"]["made_of"]))
     yield Fact(label="Source", value=", ".join(str(value) for value in document["source"].values()))
-    yield Fact(label="Staged as", value=tables["staging"])
+    if tables["staging"]:
+        yield Fact(label="Staged as", value=tables["staging"])
     if tables["authority"]:
         yield Fact(label="Authority", value=f"{tables['authority']}, unless the connection names another database")
-    yield Fact(
-        label="Old table", value="kept under its private name" if route["keep_previous"] else "dropped at the end"
-    )
+        kept = "kept under its private name" if route["keep_previous"] else "dropped at the end"
+        yield Fact(label="Old table", value=kept)
     yield Fact(label="Budget", value=f"{budget:,} bytes of Arrow batches" if budget is not None else "none")
     if document["depends_on"]:
         yield Fact(label="After", value=", ".join(document["depends_on"]))

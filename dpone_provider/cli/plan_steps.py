@@ -14,7 +14,14 @@ from dpone_provider.manifest.spec import FileSource, LoadSpec
 from dpone_provider.quality.gate_spec import HASH_TYPE, SQL_TYPES
 from dpone_provider.wire import EffectKind
 
-When = Literal["", "the slot is empty", "the slot is not empty", "the table exists", "there is no table yet"]
+When = Literal[
+    "",
+    "the slot is empty",
+    "the slot is not empty",
+    "the table exists",
+    "there is no table yet",
+    "there are rows to add",
+]
 STATEMENTS: dict[EffectKind, str] = {
     "authority_read": "SELECT",
     "authority_create": "INSERT",
@@ -62,12 +69,19 @@ class Places:
 
 
 CATALOG = "system.tables, system.columns"
+STEP_LOG = Step(
+    what="Is there a table of load steps? Each step is then one INSERT too", on=CATALOG, effects=("catalog_read",)
+)
 _HOOK: tuple[EffectKind, ...] = ("hook",)
 _QUERY: tuple[EffectKind, ...] = ("query",)
 
 
 def steps(spec: LoadSpec, places: Places) -> tuple[Step, ...]:
     """Every step of a load that nothing disturbs, from admission to success."""
+    if spec.sink.strategy.mode == "append":
+        from dpone_provider.cli.plan_direct import direct
+
+        return tuple(direct(spec, places))
     return tuple(_durable(spec, places) if spec.sink.durable_quality_replay else _plain(spec, places))
 
 
@@ -137,6 +151,7 @@ def _durable(spec: LoadSpec, places: Places) -> Iterator[Step]:
 
 def _plain(spec: LoadSpec, places: Places) -> Iterator[Step]:
     yield from _admission()
+    yield STEP_LOG
     yield from hook(spec.sink.pre_sql, "pre", places.target)
     yield Step(what="Look for leftovers of this operation; drop them", on="system.tables", effects=("catalog_read",))
     yield from _staging(spec, places)
@@ -160,9 +175,14 @@ def _admission() -> Iterator[Step]:
     )
 
 
-def _staging(spec: LoadSpec, places: Places) -> Iterator[Step]:
+def opened(spec: LoadSpec) -> Step:
+    """The source, opened once."""
     reads = "" if isinstance(spec.source, FileSource) else "SELECT … FORMAT ArrowStream"
-    yield Step(what="Open the source: columns and types", on="the source", effects=("source_open",), reads=reads)
+    return Step(what="Open the source: columns and types", on="the source", effects=("source_open",), reads=reads)
+
+
+def _staging(spec: LoadSpec, places: Places) -> Iterator[Step]:
+    yield opened(spec)
     yield Step(what="Create the private table with a UUID of our own", on=places.staging, effects=("create_table",))
     yield Step(what="Stream the source as one insert", on=places.staging, effects=("insert",))
     yield Step(

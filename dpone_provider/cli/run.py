@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpone_provider.cli import arguments
 from dpone_provider.cli.emit import DONE, code_of, message_of, one_document, write_document
 from dpone_provider.errors import Boundary, DponeError, TargetCommit
-from dpone_provider.load.known import Known
+from dpone_provider.load.known import REPEATS, Known
 
 if TYPE_CHECKING:
     from dpone_provider.cli.progress import Told
@@ -115,10 +115,13 @@ class Attempted:
             return error
         message, next_step = message_of(error)
         known = self._told.known if self._told is not None else Known()
+        if known.repeats:
+            next_step = f"Look at the table first. {REPEATS}"
         return DponeError(
             code_of(error),
             message,
             remedy=next_step,
+            retryable=False if known.repeats else None,
             boundary=_BOUNDARIES[known.target_commit],
             target_commit=known.target_commit,
             context={"attempts": known.attempt, "counters": {"extracted_rows": known.rows}} if known.step else {},
@@ -172,7 +175,7 @@ def _effects(wire: Any) -> dict[str, int]:
     counts = wire.counts
     return {
         "source_reads": counts["source_open"],
-        "inserts": counts["insert"],
+        "inserts": counts["insert"] + counts["append"],
         "exchanges": counts["exchange"],
         "renames": counts["rename"],
         "drops": counts["drop"],

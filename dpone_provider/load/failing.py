@@ -7,9 +7,8 @@ from typing import Any
 
 from dpone_provider.errors import DponeError
 from dpone_provider.load.execution import COMMITS, LoadExecution, Standing
+from dpone_provider.load.known import REPEATS
 from dpone_provider.quality.failure import RetryClassification
-
-REPEATS = "A retry may add the same rows again."
 
 
 def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any], *, adds: bool) -> None:

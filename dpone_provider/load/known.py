@@ -14,6 +14,9 @@ from dpone_provider.errors import TargetCommit
 
 _AFTER: Mapping[str, TargetCommit] = {
     "stage": "not_started",
+    "collect": "not_started",
+    "append": "unknown",
+    "appended": "proven",
     "permit": "unknown",
     "publish": "unknown",
     "fence": "unknown",
@@ -24,17 +27,21 @@ _AFTER: Mapping[str, TargetCommit] = {
 }
 _TAKEN: Mapping[str, TargetCommit] = {"DISPATCHING": "unknown", "COMMITTED": "proven", "COMPLETE": "proven"}
 
+REPEATS = "A retry may add the same rows again."
+
 
 @attrs.frozen(kw_only=True)
 class Known:
     """``step``: the last one announced, "" before the first. ``target_commit`` None: no claim, an earlier attempt may
-    have done anything. ``rows``: read from the source so far.
+    have done anything. ``rows``: read from the source so far. ``repeats``: rows are, or may be, in the table, and a
+    retry may add them again.
     """
 
     step: str = ""
     attempt: int = 1
     rows: int = 0
     target_commit: TargetCommit | None = None
+    repeats: bool = False
 
     def after(self, step: str, facts: Mapping[str, Any]) -> Known:
         """What is known once ``step`` is announced with its ``facts``."""
@@ -42,4 +49,6 @@ class Known:
             taken = _TAKEN.get(facts.get("phase", ""), "not_started")
             return attrs.evolve(self, step=step, attempt=facts.get("attempt", 1), target_commit=taken)
         commit = _AFTER.get(step, self.target_commit)
-        return attrs.evolve(self, step=step, rows=facts.get("rows", self.rows), target_commit=commit)
+        repeats = self.repeats or step == "append"
+        rows = facts.get("rows", self.rows)
+        return attrs.evolve(self, step=step, rows=rows, target_commit=commit, repeats=repeats)

@@ -179,4 +179,5 @@ def _head(spec: LoadSpec, identity: RunIdentity, *, passed: bool) -> dict[str, A
         "selector": spec.selector,
         "run_id": identity.run_id,
         "passed": passed,
+        **({"strategy": "append"} if spec.sink.strategy.mode == "append" else {}),
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpone_provider.errors import DponeError
+from dpone_provider.load.known import REPEATS
 
 if TYPE_CHECKING:
     from dpone_provider.load.outcome import LoadOutcome
@@ -16,6 +17,8 @@ PROGRESS_EVERY = 5.0
 _PHASES = {
     "claim": "Admission",
     "stage": "Staging",
+    "collect": "Source",
+    "append": "Target",
     "seal": "Publication",
     "complete": "Completion",
     "pending": "Completion",
@@ -25,6 +28,11 @@ _STEPS = {
     "reader": "Proving that a reader can be started and stopped here",
     "stage": "Staging a new generation",
     "verify": "Counting the staged generation",
+    "collect": "Reading the source to its end",
+    "append": "Adding the rows to the table",
+    "appended": "The server has acknowledged the rows",
+    "advance": "Advancing the source's mark",
+    "hook": "Running the author's statements",
     "seal": "Sealing the proof",
     "permit": "Taking the permit to publish",
     "publish": "Publishing",
@@ -76,15 +84,15 @@ class TaskLog:
         done = (
             "finished an earlier attempt: 0 rows read, 0 rows inserted"
             if outcome.replayed and not outcome.inserted_rows
-            else f"{outcome.extracted_rows:,} rows read, {outcome.inserted_rows:,} rows inserted"
+            else f"{outcome.extracted_rows:,} rows read, {_counted(outcome.inserted_rows)} inserted"
         )
         self._log.info(
             "%s: commit %s, governance complete, %s; %s, generation %s, operation %s",
             target,
             outcome.target_commit,
             done,
-            "rows are live" if outcome.final_rows is None else f"{outcome.final_rows:,} rows are live",
-            outcome.generation,
+            f"{_counted(outcome.final_rows)} are live",
+            outcome.generation or "none",
             outcome.operation_id,
         )
 
@@ -96,7 +104,7 @@ class TaskLog:
             error.code,
             error.message,
             error.target_commit or "no claim",
-            "A retry can finish this." if error.retryable else "A retry cannot help.",
+            _retry(error),
             error.next_step,
         )
 
@@ -109,3 +117,13 @@ class TaskLog:
         if phase:
             self._log.info("::group::%s", phase)
         self._phase = phase
+
+
+def _counted(rows: int | None) -> str:
+    return "rows that nobody counted" if rows is None else f"{rows:,} rows"
+
+
+def _retry(error: DponeError) -> str:
+    if error.retryable:
+        return "A retry can finish this."
+    return "It is not retried by itself." if REPEATS in error.next_step else "A retry cannot help."

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.wire import DirectWire, Effect
 from tests.cli.conftest import Desk
 from tests.loads import Bench, OneEndpoint, endpoint_of
+from tests.paths.bench import Appending
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("--dag-id", "d", "--run-id", "r", "--task-id", "k", "--map-index", "3", "--namespace", "prod")
-FIRST = {"", "the slot is empty", "there is no table yet"}
-LATER = {"", "the slot is not empty", "the table exists"}
+FIRST = {"", "the slot is empty", "there is no table yet", "there are rows to add"}
+LATER = {"", "the slot is not empty", "the table exists", "there are rows to add"}
 
 
 def planned(desk: Desk, *arguments: str) -> dict[str, Any]:
@@ -221,6 +223,44 @@ def test_loads_have_exactly_the_planned_effects(
     compare_plan_and_loads(desk, sandbox)
 
 
+@pytest.mark.contract("O5", "D1", "X4")
+@pytest.mark.parametrize("cursor", ["", "    cursor: {column: id}\n"], ids=["all", "cursor"])
+def test_appends_have_exactly_the_planned_effects(
+    sandbox: RunningSandbox, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], cursor: str
+) -> None:
+    bench = Appending(sandbox=sandbox, database=database, folder=tmp_path)
+    bench.create()
+    if cursor:
+        bench.provision()
+        bench.ask(f"DROP TABLE {database}.dpone_load_steps SYNC")
+    bench.write(1)
+    desk = Desk(folder=tmp_path, database=database, capture=capsys)
+    Path(desk.manifest).write_text(
+        f"""kind: dpone.batch.v1
+defaults:
+  name: add
+  source:
+    type: file
+    format: csv
+    path: source.csv
+{cursor}  sink:
+    type: clickhouse
+    connection_ref: sink
+    table: {{schema: {database}, name: t}}
+    strategy: {{mode: append}}
+    pre_sql: [SELECT 1]
+    post_sql: [SELECT 2, SELECT 3]
+quality:
+  acceptance: {{enabled: true, capture: {{staged: false}}}}
+schemas:
+  source: {{tables: [t]}}
+""",
+        encoding="utf-8",
+    )
+    firsts = iter((1, 6))
+    compare_plan_and_loads(desk, sandbox, before=lambda: bench.write(next(firsts)))
+
+
 HASH = "{id: values, type: typed_hash_reconciliation, mode: sample}"
 ASKED = "{id: keys, type: unique, sql: id}, {id: known, type: custom_sql, sql: 'SELECT 0 FROM {table} LIMIT 1'}"
 
@@ -252,9 +292,10 @@ def provisioned(sandbox: RunningSandbox, database: str, folder: Path, capsys: py
     return Desk(folder=folder, database=database, capture=capsys)
 
 
-def compare_plan_and_loads(desk: Desk, sandbox: RunningSandbox) -> None:
+def compare_plan_and_loads(desk: Desk, sandbox: RunningSandbox, before: Callable[[], None] = lambda: None) -> None:
     """Two loads, into no table and into one, send what was planned for them."""
     for run_id, holds in (("first", FIRST), ("later", LATER)):
+        before()
         steps = planned(desk, "--run-id", run_id)["steps"]
         expected = [kind for step in steps if (step["when"] or "") in holds for kind in step["effects"]]
         wire = Recorder()
