@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 import attrs
 import cattrs
 
+from dpone_provider.canonical import MAX_INTEGER
 from dpone_provider.errors import Boundary, TargetCommit
 
 KEY = "dpone_evidence"
@@ -199,11 +200,18 @@ def _exactly(value: Any, kind: type[T]) -> T:
     return value
 
 
+def _number(value: Any, _: object) -> int:
+    if not -1 <= _exactly(value, int) <= MAX_INTEGER:
+        raise ValueError("no count")
+    return int(value)
+
+
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, detailed_validation=True)
-    for kind in (str, int, bool):
-        converter.register_structure_hook(kind, _exactly)
-    converter.register_structure_hook(str | int, lambda value, _: _exactly(value, int if type(value) is int else str))
+    converter.register_structure_hook(str, _exactly)
+    converter.register_structure_hook(bool, _exactly)
+    converter.register_structure_hook(int, _number)
+    converter.register_structure_hook(str | int, lambda v, _: _number(v, int) if type(v) is int else _exactly(v, str))
     return converter
 
 

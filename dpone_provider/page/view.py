@@ -223,6 +223,6 @@ def differences(count: Count) -> dict[str, str]:
 def moment(text: str) -> str:
     """A time for people, or the text as it is."""
     try:
-        return f"{datetime.fromisoformat(text).astimezone(UTC):%-d %b %Y, %H:%M:%S} UTC"
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%-d\u00a0%b\u00a0%Y, %H:%M:%S\u00a0UTC}"
     except (ValueError, OverflowError):
         return text

@@ -34,6 +34,7 @@ BAD: dict[str, Any] = {
     "a number for a text": {**proven().payload(), "target": 1},
     "a boolean for a number": {**proven().payload(), "attempt": True},
     "a number for a boolean": {**proven().payload(), "durable": 1},
+    "a number that nobody counts": json.dumps(proven().payload()).replace('"attempt": 2', f'"attempt": {"9" * 4_000}'),
     "a fraction": {**proven().payload(), "extracted_rows": 1.5},
     "not finite": json.dumps(proven().payload()).replace('"extracted_rows": 0', '"extracted_rows": NaN'),
     "a text for a list": {**proven().payload(), "gates": "passed"},
