@@ -6,6 +6,7 @@ The server has the last word on meaning; these checks only keep a manifest value
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from dpone_provider.manifest.grammar.declare import TEMPLATE
 from dpone_provider.manifest.grammar.source import MAX_IDENTIFIER_BYTES
@@ -23,10 +24,11 @@ _TOKEN = re.compile(
 )
 _STANDARD_TOKEN = re.compile(  # standard SQL: a backslash is a character like others; $tag$ quotes of PostgreSQL
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|(?P<dollar>\$\w*\$).*?(?P=dollar))
-      |(?P<comment>--[^\n]*|/\*.*?\*/)"""
+      |(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<open_dollar>\$\w*\$)"""
     + _REST,
     re.VERBOSE | re.DOTALL,
 )
+_remembered = lru_cache(maxsize=1024)  # many processes inherit one text
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLAUSES = frozenset(
@@ -93,6 +95,7 @@ def statement_fault(text: str) -> str | None:
     return fault or (None if words else "expected one statement")
 
 
+@_remembered
 def gate_fault(gate: str, sql: str) -> str | None:
     """Why the ``sql`` of a gate of this type is not what such a gate takes, or None (Q1).
 
@@ -169,6 +172,7 @@ def _is_list(text: str) -> bool:
     return least in commas
 
 
+@_remembered
 def _top_level(text: str, *, comments: bool = False, tokens: re.Pattern[str] = _TOKEN) -> tuple[list[str], str | None]:
     """The words and commas outside brackets and quotes, and what is wrong with the text."""
     words: list[str] = []
@@ -179,7 +183,7 @@ def _top_level(text: str, *, comments: bool = False, tokens: re.Pattern[str] = _
             return words, "comments may not stand here"
         if kind == "unclosed":
             return words, "a comment is not closed"
-        if kind == "other" and token in "'\"`":
+        if kind == "open_dollar" or (kind == "other" and token in "'\"`"):
             return words, "a quote is not closed"
         if kind == "other" and token == ";":
             return words, "a semicolon may not stand here"

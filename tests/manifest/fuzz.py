@@ -73,6 +73,10 @@ WORDS = (
         "kind: dpone.flow.v1\n",
         "durable_quality_replay: true\n",
         "depends_on: [a]\n",
+        "strategy: {mode: append}\n",
+        "cursor: {column: a}\n",
+        "post_sql: [SELECT 1]\n",
+        "{id: a, type: custom_sql, sql: 'SELECT 1 FROM {table}'}",
         "[" * 70,
         "- " * 70,
         "a: &b {c: *b}\n",
@@ -100,6 +104,7 @@ JUNK: tuple[Any, ...] = (
         "x" * 300,
     ),
     *([], {}, [[]], {"x": {}}, ["a", "a"], {"durable_quality_replay": True}, {"": 1}),
+    *("append", "sql", {"column": "id"}, ["SELECT 1", "'"], [{"id": "a", "type": "unique", "sql": "(a, $$"}]),
 )
 
 

@@ -27,6 +27,7 @@ def listed(count: int, text: str) -> str:
 
 
 QUERY = 'source: {type: clickhouse, connection_ref: a, query: "SELECT %s"}'
+NOT_NULL = "quality: {gates: [{id: g, type: not_null, sql: '%s'}]}\n"
 # Each under 64 KiB, and the worst of its kind that was found.
 HEAVY = {
     "flow list": f"{HEAD}metadata: {{a: [{'a,' * 32_000}]}}\n",
@@ -61,6 +62,12 @@ HEAVY = {
     "columns and tables": batch(listed(55, "t#"), more=f", columns: {{{listed(2_500, 'c#: Int8')}}}"),
     "quotes in a query": batch("t", source=QUERY % ("('" * 30_000)),
     "brackets in a query": batch("t", source=QUERY % ("(" * 60_000)),
+    "a query and tables": batch(listed(400, "t#"), source=QUERY % ("(1)," * 14_000)),
+    "dollars in a query": batch("t", source=QUERY.replace("clickhouse", "sql") % listed(8_000, "$# ")),
+    "texts of gates": batch("t", root=f"quality: {{gates: [{listed(1_100, '{id: g#, type: not_null, sql: (a)}')}]}}\n"),
+    "a gate and tables": batch(listed(500, "t#"), root=NOT_NULL % ("(" * 25_000 + "a" + ")" * 25_000)),
+    "a gate of commas": batch("t", root=NOT_NULL % ("f(" * 15_000 + "a," * 100 + ")" * 15_000)),
+    "hooks": batch("t", more=f", pre_sql: [{'SELECT (1),' * 5_000}]"),
 }
 
 
