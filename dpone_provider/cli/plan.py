@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "dpone.plan.v1"
 AUTHORITY = "dpone_replay_authority"
+MARKS = "dpone_source_state"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -71,6 +72,7 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
         "identity": _identity(spec, operation, named=named),
         "tables": {"target": places.target, "staging": places.staging or None, "authority": places.authority or None},
         "source": _source(spec.source),
+        "cursor": {"column": spec.source.cursor.column, "marks": places.marks} if spec.source.cursor else None,
         "columns": {"declared": dict(spec.sink.columns), "source": _source_columns(spec.source)},
         "budget": {"max_source_bytes": spec.sink.strategy.max_source_bytes},
         "depends_on": list(spec.depends_on),
@@ -94,6 +96,7 @@ def _places(spec: LoadSpec, operation: Operation, *, named: bool) -> Places:
         target=str(operation.target),
         staging=staging if spec.sink.strategy.mode != "append" else "",
         authority=f"{operation.target.database}.{AUTHORITY}" if durable else "",
+        marks=f"{operation.target.database}.{MARKS}" if spec.source.cursor else "",
     )
 
 
@@ -219,6 +222,8 @@ def _unknown(spec: LoadSpec, *, named: bool) -> Iterator[tuple[str, str]]:
             yield "the reader: that a child process can be started and stopped on the worker", admission
     if not named:
         yield "the operation id: a fresh run id would be made", "when `dpone run` starts"
+    if spec.source.cursor is not None:
+        yield f"the mark of the source: that {MARKS} is provisioned, and where the last load left it", admission
     yield "the source: that it is there, its rows and bytes", "while it is read"
     if _source_columns(spec.source) is None:
         yield "the source's columns and their types, and so the columns that acceptance counts", opened

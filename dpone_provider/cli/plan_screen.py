@@ -32,12 +32,15 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact(label="Operation", value=_operation(document["identity"]))
     yield Fact(label="Made of", value=_made_of(document["identity"]["made_of"]))
     yield Fact(label="Source", value=", ".join(str(value) for value in document["source"].values()))
+    if document["cursor"]:
+        value = "only rows whose {column} is above the mark in {marks}".format(**document["cursor"])
+        yield Fact(label="Reads", value=value)
     if tables["staging"]:
         yield Fact(label="Staged as", value=tables["staging"])
-    if tables["authority"]:
-        yield Fact(label="Authority", value=f"{tables['authority']}, unless the connection names another database")
         kept = "kept under its private name" if route["keep_previous"] else "dropped at the end"
         yield Fact(label="Old table", value=kept)
+    if tables["authority"]:
+        yield Fact(label="Authority", value=f"{tables['authority']}, unless the connection names another database")
     yield Fact(label="Budget", value=f"{budget:,} bytes of Arrow batches" if budget is not None else "none")
     if document["depends_on"]:
         yield Fact(label="After", value=", ".join(document["depends_on"]))

@@ -61,11 +61,12 @@ class Step:
 
 @attrs.frozen(kw_only=True)
 class Places:
-    """The names that a plan shows: ``database.table`` each; ``authority`` "" on the plain route."""
+    """The names that a plan shows: ``database.table`` each, "" for those that the load does not have."""
 
     target: str
     staging: str
     authority: str
+    marks: str = ""
 
 
 CATALOG = "system.tables, system.columns"

@@ -160,6 +160,7 @@ def test_the_plain_route_names_no_authority_and_says_what_a_retry_does(paper: De
     token = "0" * 32
     operation = Operation.from_payload({"version": 1, **document["identity"]["made_of"]})
     assert document["tables"]["staging"].replace("<32 hex>", token) == f"demo.{operation.alone(token)}"
+    assert "dropped at the end" in paper.dpone("plan", paper.manifest).out
 
 
 def test_a_query_stands_as_its_hash_only() -> None:
@@ -259,6 +260,10 @@ schemas:
     )
     firsts = iter((1, 6))
     compare_plan_and_loads(desk, sandbox, before=lambda: bench.write(next(firsts)))
+    text = " ".join(desk.dpone("plan", desk.manifest).out.split())
+    assert "may add the same rows again" in text
+    assert "Staged as" not in text
+    assert ("only rows whose id is above the mark" in text) is bool(cursor)
 
 
 HASH = "{id: values, type: typed_hash_reconciliation, mode: sample}"
