@@ -19,6 +19,7 @@ from dpone_provider.quality.metric_request import (
     query_dataset,
     unobserved,
 )
+from dpone_provider.quality.problems import is_count
 
 __all__ = [
     "AcceptanceMetricProbe",
@@ -155,7 +156,7 @@ def _trusted_counts(request: MetricRequest, answer: object) -> dict[str, Any] | 
     if type(warnings) not in (list, tuple) or len(warnings) > 0:
         return None
     rows = answer.get("row_count")
-    if _is_count(rows) is not request.row_count or (not request.row_count and rows is not None):
+    if is_count(rows) is not request.row_count or (not request.row_count and rows is not None):
         return None
     limit = MAX_INTEGER if rows is None else rows
     null_counts = _column_counts(answer.get("null_counts", {}), request.null_columns, limit)
@@ -168,10 +169,6 @@ def _trusted_counts(request: MetricRequest, answer: object) -> dict[str, Any] | 
 def _column_counts(counts: object, columns: tuple[str, ...], limit: int) -> dict[str, int] | None:
     if type(counts) is not dict or len(counts) != len(columns) or any(type(key) is not str for key in counts):
         return None
-    if any(column not in counts or not _is_count(counts[column]) or counts[column] > limit for column in columns):
+    if any(column not in counts or not is_count(counts[column]) or counts[column] > limit for column in columns):
         return None
     return {column: counts[column] for column in columns}
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MAX_INTEGER

@@ -88,7 +88,7 @@ class AcceptanceMetricPolicy:
         Raises ``AcceptanceMetricConfigurationError`` with the code and path that ``parse_quality`` reports first.
         """
         reader = Reader(code=QUALITY_CODE)
-        policy = None
+        policy: AcceptanceMetricPolicy | None = cls()
         if not isinstance(config, Mapping):
             reader.note((), "The load configuration must be a mapping.", "Pass the mapping of a process.")
         elif "quality" in config:
@@ -98,9 +98,9 @@ class AcceptanceMetricPolicy:
             elif "acceptance" in quality:
                 reader.code = CODE
                 policy = read_acceptance(quality["acceptance"], PATH, reader)
-        if reader.problems:
+        if policy is None or reader.problems:
             raise _error(reader.problems[0])
-        return policy or cls()
+        return policy
 
 
 def read_acceptance(raw: object, path: Path, reader: Reader) -> AcceptanceMetricPolicy | None:

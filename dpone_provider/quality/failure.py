@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from dpone_provider.canonical import MAX_INTEGER
 from dpone_provider.errors import Boundary, DponeError
+from dpone_provider.quality.problems import is_count
 
 if TYPE_CHECKING:
     from dpone_provider.quality.gates import QualityGateReport
@@ -25,15 +25,11 @@ RetryClassification = Literal[
 
 
 def _rows(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= MAX_INTEGER else None
+    return value if is_count(value) else None
 
 
 def _attempts(value: Any) -> int:
     return _rows(value) or 1
-
-
-def _one_of(vocabulary: Any) -> Any:
-    return attrs.validators.in_(get_args(vocabulary))
 
 
 @attrs.frozen(kw_only=True)
@@ -44,11 +40,13 @@ class QualityGateFailureOutcome:
     whole number of 0 to 2**64-1 becomes None; ``attempts`` is at least 1. Raises ``ValueError`` for an unknown word.
     """
 
-    failure_boundary: ReceiptBoundary = attrs.field(validator=_one_of(ReceiptBoundary))
-    target_state: TargetState = attrs.field(validator=_one_of(TargetState))
-    checkpoint_state: CheckpointState = attrs.field(validator=_one_of(CheckpointState))
-    source_state: SourceState = attrs.field(validator=_one_of(SourceState))
-    retry_classification: RetryClassification = attrs.field(validator=_one_of(RetryClassification))
+    failure_boundary: ReceiptBoundary = attrs.field(validator=attrs.validators.in_(get_args(ReceiptBoundary)))
+    target_state: TargetState = attrs.field(validator=attrs.validators.in_(get_args(TargetState)))
+    checkpoint_state: CheckpointState = attrs.field(validator=attrs.validators.in_(get_args(CheckpointState)))
+    source_state: SourceState = attrs.field(validator=attrs.validators.in_(get_args(SourceState)))
+    retry_classification: RetryClassification = attrs.field(
+        validator=attrs.validators.in_(get_args(RetryClassification))
+    )
     inserted_rows: int | None = attrs.field(default=None, converter=_rows)
     updated_rows: int | None = attrs.field(default=None, converter=_rows)
     final_rows: int | None = attrs.field(default=None, converter=_rows)

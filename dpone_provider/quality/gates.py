@@ -20,7 +20,8 @@ from dpone_provider.quality.failure import QualityGateFailure
 from dpone_provider.quality.gate_spec import GateSpec
 from dpone_provider.quality.mint import Mint, Unique, invalid
 from dpone_provider.quality.policy import QualityPolicy
-from dpone_provider.quality.verdicts import METRICS, SHA256, Facts, Metric, Probe, is_count, verdict
+from dpone_provider.quality.problems import is_count
+from dpone_provider.quality.verdicts import METRICS, SHA256, Facts, Metric, Probe, verdict
 
 __all__ = ["GateResult", "Probe", "QualityGateFailure", "QualityGateReport", "QualityGateRunner", "check_coverage"]
 

@@ -99,7 +99,7 @@ class Reader:
 
     def integer(self, raw: object, path: Path) -> int | None:
         """A whole number, zero or more, at most 2**64-1."""
-        if type(raw) is int and 0 <= raw <= MAX_INTEGER:
+        if is_count(raw):
             return raw
         self.note(path, "This must be a whole number of zero or more.", "Write a number such as 1000.")
         return None
@@ -108,6 +108,11 @@ class Reader:
 def is_text(value: object, most: int) -> TypeGuard[str]:
     """Is it text of at most ``most`` characters, not blank, without control characters but newline and tab?"""
     return type(value) is str and len(value) <= most and bool(value.strip()) and not _NOT_TEXT.search(value)
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Is it a whole number of 0 to 2**64-1, and no bool?"""
+    return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
 def is_measure(value: object) -> TypeGuard[int | float]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-from dpone_provider.quality.verdicts import SHA256, is_count
+from dpone_provider.quality.problems import is_count
+from dpone_provider.quality.verdicts import SHA256
 
 _KIND = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
@@ -17,12 +18,9 @@ def _count(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise ValueError(f"{field.name} must be a whole number of zero or more")
 
 
-def _text(form: re.Pattern[str]) -> Any:
-    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
-        if type(value) is not str or not form.fullmatch(value):
-            raise ValueError(f"{field.name} has another form")
-
-    return check
+def _text(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if type(value) is not str or not (SHA256 if field.name == "digest" else _KIND).fullmatch(value):
+        raise ValueError(f"{field.name} has another form")
 
 
 @attrs.frozen(kw_only=True)
@@ -33,8 +31,8 @@ class QualityScopeSummary:
     for anything else.
     """
 
-    kind: str = attrs.field(validator=_text(_KIND))
-    digest: str = attrs.field(validator=_text(SHA256))
+    kind: str = attrs.field(validator=_text)
+    digest: str = attrs.field(validator=_text)
     planned_count: int = attrs.field(validator=_count)
     active_count: int = attrs.field(validator=_count)
     skipped_committed_count: int = attrs.field(validator=_count)

@@ -15,29 +15,14 @@ import attrs
 
 from dpone_provider.canonical import MAX_INTEGER
 from dpone_provider.quality.gate_spec import HASH_TYPE, NEEDS_THRESHOLD, GateSpec
+from dpone_provider.quality.problems import is_count
 
 Metric = int | str
 # Whether the gate holds, a code, and the metrics.
 Verdict = tuple[bool, str, Mapping[str, Metric]]
 
-# The metrics that a report may carry.
-METRICS: dict[str, frozenset[str]] = {
-    "row_count_reconciliation": frozenset({"source_rows", "target_rows", "difference_rows", "allowed_rows"}),
-    "min_rows": frozenset({"rows", "threshold_rows"}),
-    HASH_TYPE: frozenset({"source_hash", "target_hash"}),
-    "not_null": frozenset({"null_rows", "threshold_rows"}),
-    "unique": frozenset({"duplicate_rows", "threshold_rows"}),
-    "accepted_values": frozenset({"unaccepted_rows", "threshold_rows"}),
-    "freshness": frozenset({"age_seconds", "threshold_seconds"}),
-    "custom_sql": frozenset({"value", "threshold"}),
-}
 SHA256 = re.compile(r"sha256:[0-9a-f]{64}")
 _HASH = re.compile(r"(sha256:)?[0-9a-f]{64}")
-
-
-def is_count(value: object) -> bool:
-    """Is it a whole number of 0 to 2**64-1, and no bool?"""
-    return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
 def _row_count(_: object, __: object, value: Any) -> None:
@@ -127,29 +112,36 @@ def _prefixed(typed_hash: str) -> str:
     return "sha256:" + typed_hash.removeprefix("sha256:")
 
 
-def _scalar(noun: str, metric: str, limit: str) -> Callable[[GateSpec, Facts], Verdict]:
-    """The evaluation of an SQL gate: its one number is at most the threshold."""
-
-    def evaluation(gate: GateSpec, facts: Facts) -> Verdict:
-        threshold = 0 if gate.threshold is None and gate.type not in NEEDS_THRESHOLD else gate.threshold
-        if type(threshold) is not int:
-            return False, "threshold_missing", {}
-        answer = facts.answer
-        if gate.sql is None or type(answer) is not int or not is_count(answer):
-            return False, f"{noun}_unavailable", {}
-        holds = answer <= threshold
-        return holds, f"{noun}_{'within' if holds else 'over'}_threshold", {metric: answer, limit: threshold}
-
-    return evaluation
+def _scalar(gate: GateSpec, facts: Facts) -> Verdict:
+    """An SQL gate holds when its one number is at most the threshold."""
+    noun, metric, limit = SCALARS[gate.type]
+    threshold = 0 if gate.threshold is None and gate.type not in NEEDS_THRESHOLD else gate.threshold
+    if type(threshold) is not int:
+        return False, "threshold_missing", {}
+    if gate.sql is None or not is_count(facts.answer):
+        return False, f"{noun}_unavailable", {}
+    holds = facts.answer <= threshold
+    return holds, f"{noun}_{'within' if holds else 'over'}_threshold", {metric: facts.answer, limit: threshold}
 
 
+# What the number of an SQL gate is called: in codes, as a metric, and its threshold.
+SCALARS = {
+    "not_null": ("nulls", "null_rows", "threshold_rows"),
+    "unique": ("duplicates", "duplicate_rows", "threshold_rows"),
+    "accepted_values": ("unaccepted_values", "unaccepted_rows", "threshold_rows"),
+    "freshness": ("age", "age_seconds", "threshold_seconds"),
+    "custom_sql": ("value", "value", "threshold"),
+}
 EVALUATIONS: dict[str, Callable[[GateSpec, Facts], Verdict]] = {
     "row_count_reconciliation": _row_count_reconciliation,
     "min_rows": _min_rows,
     HASH_TYPE: _typed_hash_reconciliation,
-    "not_null": _scalar("nulls", "null_rows", "threshold_rows"),
-    "unique": _scalar("duplicates", "duplicate_rows", "threshold_rows"),
-    "accepted_values": _scalar("unaccepted_values", "unaccepted_rows", "threshold_rows"),
-    "freshness": _scalar("age", "age_seconds", "threshold_seconds"),
-    "custom_sql": _scalar("value", "value", "threshold"),
+    **dict.fromkeys(SCALARS, _scalar),
+}
+# The metrics that a report may carry.
+METRICS: dict[str, frozenset[str]] = {
+    "row_count_reconciliation": frozenset({"source_rows", "target_rows", "difference_rows", "allowed_rows"}),
+    "min_rows": frozenset({"rows", "threshold_rows"}),
+    HASH_TYPE: frozenset({"source_hash", "target_hash"}),
+    **{gate_type: frozenset({metric, limit}) for gate_type, (_, metric, limit) in SCALARS.items()},
 }

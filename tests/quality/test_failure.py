@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, get_args
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +60,16 @@ def test_the_old_constructor_says_what_it_always_said() -> None:
     assert (failure.boundary, failure.target_commit, failure.retryable) == ("pre_commit", None, False)
     assert failure.outcome is None
     assert failure.report == report()
+
+
+@pytest.mark.contract("Q9")
+def test_a_failure_lists_the_blocking_gates_alone() -> None:
+    rows = GateSpec(id="rows", type="row_count_reconciliation")
+    gates = (rows, attrs.evolve(rows, id="warned", severity="warn"), attrs.evolve(rows, id="again"))
+    failed = QualityGateRunner().evaluate(QualityPolicy(gates=gates), Probe(row_count=5), Probe(row_count=4))
+    assert QualityGateFailure(failed).message == (
+        "Blocking gates failed: rows (rows_outside_tolerance), again (rows_outside_tolerance)."
+    )
 
 
 @pytest.mark.contract("Q3", "Q9")

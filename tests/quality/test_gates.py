@@ -98,7 +98,9 @@ def test_no_float_stands_between_a_tolerance_and_its_meaning(
     ],
 )
 def test_min_rows_counts_the_side_it_names(side: str | None, source: int, target: int, passed: bool) -> None:
-    assert run(min_rows(5, side), source, target).passed is passed
+    report = run(min_rows(5, side), source, target)
+    assert report.passed is passed
+    assert report.results[0].code == ("rows_reach_threshold" if passed else "rows_below_threshold")
 
 
 @pytest.mark.contract("Q1")
@@ -128,7 +130,7 @@ def test_a_missing_count_fails_an_error_gate(
 @pytest.mark.contract("Q1")
 def test_a_min_rows_gate_without_threshold_fails() -> None:
     policy = QualityPolicy(gates=(GateSpec(id="m", type="min_rows"),))
-    assert [result.code for result in run(policy, 1, 1).results] == ["threshold_missing"]
+    assert [(result.status, result.code) for result in run(policy, 1, 1).results] == [("failed", "threshold_missing")]
 
 
 @pytest.mark.contract("Q1")
@@ -153,6 +155,12 @@ def test_a_probe_takes_only_counts(count: Any) -> None:
 def test_a_probe_takes_only_sha256_hashes(value: Any) -> None:
     with pytest.raises(ValueError, match="typed_hash"):
         Probe(typed_hash=value)
+
+
+@pytest.mark.contract("C1")
+def test_a_probe_is_stored_as_its_two_facts() -> None:
+    assert Probe(row_count=3, typed_hash="a" * 64).payload() == {"row_count": 3, "typed_hash": "a" * 64}
+    assert Probe().payload() == {"row_count": None, "typed_hash": None}
 
 
 @pytest.mark.contract("Q8")
@@ -227,7 +235,10 @@ def test_a_stored_report_with_another_byte_does_not_match(change: dict[str, Any]
 
 @pytest.mark.contract("G8")
 def test_other_probes_give_another_report() -> None:
-    assert run(reconcile("absolute", 1), 5, 5) != run(reconcile("absolute", 1), 5, 4)
+    one, other = run(reconcile("absolute", 1), 5, 5), run(reconcile("absolute", 1), 5, 4)
+    assert one != other
+    assert hash(one) != hash(other)
+    assert one != "a report"
 
 
 def _invalid(make: Any) -> None:

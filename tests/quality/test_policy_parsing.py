@@ -445,7 +445,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.contract("Q1", "X1", "M11")
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(gates=JSON, accept=JSON)
 def test_the_parser_never_raises_never_changes_its_input_and_uses_catalogued_codes(gates: Any, accept: Any) -> None:
     raw = {"gates": gates, "acceptance": accept}

@@ -177,6 +177,16 @@ def test_a_blocking_report_is_never_accepted(target: int | None) -> None:
     refused(INVALID, lambda: owner.accept_state(receipt))
 
 
+@pytest.mark.contract("Q3", "Q5")
+@pytest.mark.parametrize("boundary", ["post_commit", "resume_validation"])
+def test_a_blocking_report_fails_at_its_own_boundary(boundary: str) -> None:
+    owner = execution()
+    receipt = evaluate(owner, target=2, boundary=boundary)
+    with pytest.raises(QualityGateFailure) as failure:
+        owner.accept_payload(receipt, boundary)
+    assert failure.value.boundary == boundary
+
+
 @pytest.mark.contract("Q3")
 def test_a_report_that_was_changed_after_issue_is_refused() -> None:
     owner = execution()
@@ -387,6 +397,17 @@ def test_a_policy_that_loses_its_gates_in_place_is_drift_at_every_step(step: str
         steps[step]()
     assert (error.value.code, error.value.boundary) == ("DPONE_QUALITY_POLICY_DRIFT", boundary)
     assert owner.state == state
+
+
+@pytest.mark.contract("Q6")
+def test_drift_after_the_gates_is_of_the_boundary_that_they_ran_at() -> None:
+    policy = attrs.evolve(POLICY)
+    owner = execution(policy)
+    receipt = evaluate(owner, boundary="post_commit")
+    object.__setattr__(policy, "acceptance", AcceptanceMetricPolicy(enabled=True))
+    with pytest.raises(DponeError) as error:
+        owner.accept_payload(receipt, "post_commit")
+    assert (error.value.code, error.value.boundary) == ("DPONE_QUALITY_POLICY_DRIFT", "post_commit")
 
 
 @pytest.mark.contract("Q1", "Q4")

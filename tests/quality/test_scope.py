@@ -40,7 +40,7 @@ def test_every_partition_is_counted_once(counts: tuple[int, int, int, int]) -> N
 @pytest.mark.contract("N2")
 @pytest.mark.parametrize("counts", [(6, 3, 3, 1), (4, 3, 3, 1), (1, 1, 1, 2), (2, 1, 3, 2), (2, 3, 1, 2)])
 def test_counts_that_do_not_add_up_are_refused(counts: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ValueError, match="add up"):
+    with pytest.raises(ValueError, match=r"^the partitions do not add up$"):
         scope(*counts)
 
 
@@ -48,7 +48,7 @@ def test_counts_that_do_not_add_up_are_refused(counts: tuple[int, int, int, int]
 @pytest.mark.parametrize("field", ["planned_count", "active_count", "skipped_committed_count", "reactivated_count"])
 @pytest.mark.parametrize("value", [None, True, -1, 1.0, "1", 2**64], ids=repr)
 def test_a_count_is_a_count(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=field):
+    with pytest.raises(ValueError, match=f"^{field} must be a whole number of zero or more$"):
         scope(**{field: value})
 
 
@@ -61,9 +61,8 @@ def test_a_count_is_a_count(field: str, value: Any) -> None:
     ],
 )
 def test_no_free_text_gets_into_a_scope(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=field) as refused:
+    with pytest.raises(ValueError, match=f"^{field} has another form$"):
         scope(**{field: value})
-    assert "2024" not in str(refused.value)
 
 
 def test_the_longest_kind_is_taken() -> None:

@@ -85,19 +85,22 @@ def test_without_a_threshold_only_zero_passes(kind: str) -> None:
 
 @pytest.mark.contract("Q1")
 def test_a_freshness_gate_without_threshold_fails() -> None:
-    assert judged(scalar("freshness", None), {"g": 0}).code == "threshold_missing"
+    result = judged(scalar("freshness", None), {"g": 0})
+    assert (result.status, result.code) == ("failed", "threshold_missing")
 
 
 @pytest.mark.contract("Q1")
 @pytest.mark.parametrize("kind", SQL_TYPES)
 def test_a_threshold_that_is_no_whole_number_fails(kind: str) -> None:
-    assert judged(scalar(kind, 0.5), {"g": 0}).code == "threshold_missing"
+    result = judged(scalar(kind, 0.5), {"g": 0})
+    assert (result.status, result.code) == ("failed", "threshold_missing")
 
 
 @pytest.mark.contract("Q1")
 @pytest.mark.parametrize("kind", SQL_TYPES)
 def test_an_answer_to_no_question_is_none(kind: str) -> None:
-    assert judged(scalar(kind, sql=None), {"g": 0}).code == f"{NOUNS[kind][0]}_unavailable"
+    result = judged(scalar(kind, sql=None), {"g": 0})
+    assert (result.status, result.code) == ("failed", f"{NOUNS[kind][0]}_unavailable")
 
 
 @pytest.mark.contract("Q1")
