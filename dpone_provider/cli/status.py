@@ -34,6 +34,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     arguments.add_identity(parser, without_run_id=_NO_RUN)
     arguments.add_connections(parser)
     arguments.add_format(parser)
+    parser.add_argument(
+        "--html", metavar="FILE", help="also write the page that Airflow shows of a load (default: none)"
+    )
     return parser
 
 
@@ -42,7 +45,10 @@ def run(args: argparse.Namespace) -> int:
     from dpone_provider.cli.status_report import report
 
     with one_document(args.format, plain_failure):
-        document = report(_look(args))
+        saw = _look(args)
+        document = report(saw)
+        if args.html is not None:
+            _write_page(saw, args.html)
     if args.format == "json":
         write_document(document)
     else:
@@ -51,6 +57,17 @@ def run(args: argparse.Namespace) -> int:
 
         show(status_screen(document))
     return DONE
+
+
+def _write_page(saw: Sighting, file: str) -> None:
+    from pathlib import Path
+
+    from dpone_provider.cli.status_page import page
+
+    try:
+        Path(file).write_text(page(saw), encoding="utf-8")
+    except OSError:
+        raise DponeError("DPONE_USAGE", "The file of --html cannot be written.") from None
 
 
 def _look(args: argparse.Namespace) -> Sighting:

@@ -34,9 +34,9 @@ def silent_page(task: Task, *, nonce: str, why: str, refresh: int) -> str:
     return _page("silent.html", nonce=nonce, framed=True, refresh=refresh, task=task, why=why)
 
 
-def notice_page(title: str, text: str, *, nonce: str) -> str:
+def notice_page(title: str, text: str, *, nonce: str, framed: bool = True) -> str:
     """A page that says why there is none."""
-    return _page("notice.html", nonce=nonce, framed=True, refresh=0, title=title, text=text)
+    return _page("notice.html", nonce=nonce, framed=framed, refresh=0, title=title, text=text)
 
 
 def _page(name: str, *, nonce: str, framed: bool, **values: Any) -> str:

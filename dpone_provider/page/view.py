@@ -70,8 +70,10 @@ class LoadView:
         return min(self.live.tone, self.proof.tone, key=order.index)
 
 
-def load_view(evidence: Evidence, task: Task | None, *, source: Literal["task", "authority"] = "task") -> LoadView:
-    """The page of what is known."""
+def load_view(
+    evidence: Evidence, task: Task | None, *, source: Literal["task", "authority"] = "task", warning: str = ""
+) -> LoadView:
+    """The page of what is known. ``warning``: of whoever read it."""
     life = _life(evidence, task)
     return LoadView(
         evidence=evidence,
@@ -80,7 +82,7 @@ def load_view(evidence: Evidence, task: Task | None, *, source: Literal["task", 
         live=_live(evidence, life),
         proof=_proof(evidence, life),
         todo=_todo(evidence, task, life),
-        warning=_warning(evidence, task),
+        warning=warning or _warning(evidence, task),
         bars=bars(evidence.attempts, died=life in ("died", "waiting")),
         refresh=REFRESH.get(life, 0) if task is not None else 0,
     )
@@ -91,13 +93,18 @@ def _life(evidence: Evidence, task: Task | None) -> Life:
         return "waiting"
     if evidence.error is not None or evidence.governance == "complete":
         return "ended"
-    return "running" if task is None or task.state in _AT_WORK else "died"
+    if task is None:
+        return "running" if evidence.attempts and evidence.attempts[-1].outcome == "running" else "died"
+    return "running" if task.state in _AT_WORK else "died"
 
 
 def _live(evidence: Evidence, life: Life) -> Verdict:
     match evidence.target_commit:
         case "proven":
             return Verdict(word="Yes, proven", tone="good", text=_where(evidence.generation))
+        case "unknown" if _replaced(evidence.generation):
+            text = "Another table is live now, neither the old one nor the one that was sealed."
+            return Verdict(word="No", tone="bad", text=text)
         case "unknown":
             text = "The switch was permitted; whether it was applied is not known. Assume neither."
             return Verdict(word="Not known", tone="warn", text=text)
@@ -109,6 +116,12 @@ def _live(evidence: Evidence, life: Life) -> Verdict:
                 word="No", tone="calm", text="Nothing was switched: the table is as it was before this load."
             )
     return Verdict(word="No claim", tone="calm", text="This try has not found out yet what earlier ones did.")
+
+
+def _replaced(generation: Generation | None) -> bool:
+    """Did somebody look, and find a table that is neither of both?"""
+    replicas = generation.replicas if generation is not None else ()
+    return any(replica.live not in (None, replica.predecessor) for replica in replicas)
 
 
 def _where(generation: Generation | None) -> str:
@@ -133,7 +146,9 @@ def _proof(evidence: Evidence, life: Life) -> Verdict:
         return Verdict(word="Not yet", tone="busy", text="The proof is complete when the load ends.")
     if evidence.error is None:
         return Verdict(
-            word="Not yet", tone="warn", text="The task ended without a last word; a later try can finish it."
+            word="Not yet",
+            tone="warn",
+            text="No attempt is at work, and none said how it ended; a later one can finish it.",
         )
     if evidence.error.retryable:
         return Verdict(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+from dpone_provider.page.render import load_page
+from dpone_provider.page.view import load_view
 from tests.page import documents
 from tests.page.documents import DOCUMENTS
 from tests.page.test_render import ANSWERS, ATTACK, poisoned
@@ -141,3 +144,13 @@ def test_a_hostile_document_runs_nothing_and_fits(browser: Browser) -> None:
                     page.goto(f"{address}/dpone/{place}")
                     assert page.locator("h1").count() == 1
                     assert page.evaluate("document.documentElement.scrollWidth") <= look.width
+
+
+def test_the_page_of_the_command_line_is_a_file_that_a_browser_opens(browser: Browser, tmp_path: Path) -> None:
+    view = load_view(attrs.evolve(documents.failed(), operation=None), None, source="authority")
+    file = tmp_path / "load.html"
+    file.write_text(load_page(view, nonce="n0nce", framed=False), encoding="utf-8")
+    for look in LOOKS[:2]:
+        with browser.page(look) as page:
+            page.goto(file.as_uri())
+            browser.check(page, look)
