@@ -15,7 +15,7 @@ from tests.sandbox_fixture import ask
 
 RUN = """
 import datetime, json, os
-from airflow.dag_processing.dagbag import DagBag
+from tests.airflow.release import DagBag
 found = {}
 for file, dag_id in json.loads(os.environ["DAGS"]):
     bag = DagBag(os.path.join(os.environ["EXAMPLES"], file))

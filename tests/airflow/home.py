@@ -14,41 +14,13 @@ import attrs
 
 ROOT = Path(__file__).parents[2]
 
-# Makes a DAG known to Airflow's database and runs it in process, retries included: try 1 → up_for_retry → try 2.
+# What scripts know: `run_dag` runs a DAG in process, retries included.
 PRELUDE = """
 import datetime, json, os, sys, time
 sys.path.insert(0, os.environ["DPONE_ROOT"])
-from airflow.sdk import DAG
+from airflow.providers.common.compat.sdk import DAG
 from dpone_provider.operators.load import DponeLoadOperator
-
-def run_dag(dag, logical_date=datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc)):
-    from airflow.models.dagbundle import DagBundleModel
-    from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.serialization.serialized_objects import LazyDeserializedDAG
-    from airflow.serialization.definitions.dag import SerializedDAG
-    from airflow.utils.session import create_session
-    with create_session() as session:
-        DagBundlesManager().sync_bundles_to_db(session=session)
-    with create_session() as session:
-        lazy = LazyDeserializedDAG.from_dag(dag)
-        SerializedDAG.bulk_write_to_db("dags-folder", None, [lazy], session=session)
-        SerializedDagModel.write_dag(lazy, bundle_name="dags-folder", session=session)
-    run = dag.test(logical_date=logical_date, run_after=logical_date)
-    from airflow.models.taskinstance import TaskInstance
-    with create_session() as session:
-        mine = (TaskInstance.dag_id == dag.dag_id, TaskInstance.run_id == run.run_id)
-        found = session.query(TaskInstance).filter(*mine).all()
-        return run, {(item.task_id, item.map_index): (str(item.state), item.try_number) for item in found}
-
-def xcom(run, task_id, map_index=-1):
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-    with create_session() as session:
-        mine = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.task_id == task_id)
-        wanted = (XComModel.map_index == map_index, XComModel.key == "return_value")
-        found = session.query(XComModel).filter(*mine, *wanted).one()
-        return json.loads(found.value) if isinstance(found.value, str) else found.value
+from tests.airflow.release import DagBag, DagSerialization, OperatorSerialization, run_dag, xcom
 """
 
 

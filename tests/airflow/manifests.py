@@ -34,7 +34,7 @@ def manifest(file: Path, advice: str = ADVICE, body: str = BODY) -> Path:
 
 def bag_of(file: Path, text: str, bundle: Path | None = None) -> Any:
     """The bag of a DAG file with this text."""
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.airflow.release import bag
 
     file.write_text(text, encoding="utf-8")
-    return DagBag(file, bundle_path=bundle, bundle_name="here" if bundle else None)
+    return bag(file, bundle)

@@ -177,7 +177,7 @@ def test_a_function_of_another_folder_that_makes_the_dag_changes_nothing(
 
 
 def serialized(dag: Any) -> Any:
-    from airflow.serialization.serialized_objects import DagSerialization
+    from tests.airflow.release import DagSerialization
 
     return json.loads(json.dumps(DagSerialization.to_dict(dag)))
 

@@ -229,11 +229,11 @@ def trap(event, args):
         touched.append("import " + args[0])
 import datetime, os
 import gusty, dagfactory
-from airflow.sdk import DAG, BaseOperator, Variable
-from airflow.sdk.bases.hook import BaseHook
+from airflow.providers.common.compat.sdk import DAG, BaseOperator, Variable
+from airflow.providers.common.compat.sdk import BaseHook
 from airflow.models.connection import Connection
-from airflow.dag_processing.dagbag import DagBag
-from airflow.serialization.serialized_objects import DagSerialization
+from tests.airflow.release import DagBag
+from tests.airflow.release import DagSerialization
 BaseHook.get_connection = classmethod(lambda cls, ref: touched.append("connection " + ref))
 Connection.get_connection_from_secrets = classmethod(lambda cls, ref: touched.append("connection " + ref))
 Variable.get = classmethod(lambda cls, key, *a, **k: touched.append("variable " + key))
@@ -285,7 +285,7 @@ def test_a_serialized_dag_of_a_manifest_round_trips_byte_for_byte(airflow_home: 
         dag = DagBag(os.environ["HERE"] + "/dags.py").dags["orders"]
         first = json.loads(json.dumps(DagSerialization.to_dict(dag)))
         back = DagSerialization.from_dict(json.loads(json.dumps(first)))
-        from airflow.serialization.serialized_objects import OperatorSerialization
+        from tests.airflow.release import OperatorSerialization
         ours = {"manifest", "process", "connections", "outlets", "retries", "task_id", "task_type", "_task_module"}
         changed = []
         for wrapped in first["dag"]["tasks"]:

@@ -158,7 +158,7 @@ def test_a_final_error_is_not_retried_and_nothing_downstream_runs(desk: Desk) ->
     (desk.bench.folder / "source.csv").write_text("id,name\n", encoding="utf-8")
     found, said = desk.run(
         """
-        from airflow.sdk import task
+        from airflow.providers.common.compat.sdk import task
         with make() as dag:
             @task
             def after(): pass

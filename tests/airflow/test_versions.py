@@ -10,7 +10,7 @@ from tests.airflow.home import Home
 
 SCRIPT = """
 from airflow.models.serialized_dag import SerializedDagModel
-from airflow.serialization.serialized_objects import DagSerialization
+from tests.airflow.release import DagSerialization
 with DAG("same", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
     source = {"type": "file", "format": "csv", "path": "source.csv", "options": {"null_values": ["NA", "-"]}}
     sink = {"type": "clickhouse", "connection_ref": "there", "table": {"schema": "d", "name": "t"}}

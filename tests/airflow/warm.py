@@ -22,6 +22,7 @@ import attrs
 import psutil
 
 from tests.airflow.home import PRELUDE, ROOT, Home
+from tests.airflow.release import AIRFLOW_3
 
 PATIENCE = 90.0
 
@@ -103,7 +104,7 @@ def warm_airflow(home: Home) -> Iterator[WarmAirflow]:
 
 FIRST = """
 with DAG("warm", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
-    from airflow.sdk import task
+    from airflow.providers.common.compat.sdk import task
     @task
     def nothing():
         return 1
@@ -119,14 +120,10 @@ def _serve() -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(PRELUDE, names)  # noqa: S102 - it is our own text, as are those below
     exec(compile(FIRST, __file__, "exec"), names)  # noqa: S102
-    from airflow.sdk.execution_time.supervisor import in_process_api_server
-
     import dpone_provider.load.staging
     import dpone_provider.runtime.run  # noqa: F401
 
-    server = in_process_api_server()
-    kept = server.transport  # its thread is not in a fork, which therefore makes its own
-    del server.transport
+    kept = _forget_api_server() if AIRFLOW_3 else None
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the first task's
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the scripts
     os.write(said, b"warm\n")
@@ -139,6 +136,16 @@ def _serve() -> None:
             _become(json.loads(line), names)
         os.write(said, b"%d\n" % pid)
     del kept
+
+
+def _forget_api_server() -> Any:
+    """The thread of the API server in process is not in a fork, which therefore makes its own."""
+    from airflow.sdk.execution_time.supervisor import in_process_api_server
+
+    server = in_process_api_server()
+    kept = server.transport
+    del server.transport
+    return kept
 
 
 def _become(asked: dict[str, Any], names: dict[str, Any]) -> NoReturn:

@@ -13,6 +13,7 @@ import psutil
 from dpone_provider.clickhouse import quote
 from dpone_provider.replay.capsule import QualityReplayCapsule
 from dpone_provider.sandbox.command import connection_json
+from tests.airflow.release import ASSET_EVENTS
 from tests.airflow.warm import Script, WarmAirflow
 from tests.loads import Bench
 from tests.wirelab import TcpProxy
@@ -22,7 +23,7 @@ WRITES = (b"INSERT INTO", b"ALTER TABLE", b"EXCHANGE TABLES", b"RENAME TABLE", b
 
 # The operator, telling what its tries announce; LOAD holds its arguments, OPTIONS what the DAG is to have.
 OPERATOR = '''
-from airflow.sdk import Asset, task
+from airflow.providers.common.compat.sdk import Asset, task
 
 class Told(DponeLoadOperator):
     def execute(self, context):
@@ -151,12 +152,12 @@ class Watched:
 
     def events(self) -> int:
         """Asset events of the load."""
-        asked = "SELECT count(*) FROM asset_event WHERE source_dag_id = ?"
+        asked = f"SELECT count(*) FROM {ASSET_EVENTS} WHERE source_dag_id = ?"
         return int(self._of_airflow(asked, self.bench.database)[0][0])
 
     def event_extras(self) -> list[dict[str, Any]]:
         """What the asset events of the load say beside their names."""
-        asked = "SELECT extra FROM asset_event WHERE source_dag_id = ?"
+        asked = f"SELECT extra FROM {ASSET_EVENTS} WHERE source_dag_id = ?"
         return [json.loads(extra) for (extra,) in self._of_airflow(asked, self.bench.database)]
 
     def _of_airflow(self, asked: str, *values: str) -> list[tuple[Any, ...]]:
