@@ -33,6 +33,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.reader
+	$(BIN)/python -m benchmarks.postgres
 
 docs: setup
 	$(BIN)/python -m docs.generate

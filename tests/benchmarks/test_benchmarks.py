@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.postgres_fixture import Postgres
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -51,6 +53,13 @@ def test_the_reader_benchmark_ends_with_all_its_figures() -> None:
     document = last_line("-m", "benchmarks.reader", "--quick")
     assert {"observe_seconds", "probe_seconds", "share_cpu"} <= document["figures"].keys()
     assert len(document["targets"]) == 2
+
+
+@pytest.mark.slow
+def test_the_postgres_benchmark_ends_with_all_its_figures(postgres: Postgres) -> None:
+    document = last_line("-m", "benchmarks.postgres", "--rows", "20000", "--rounds", "1")
+    assert document["figures"].keys() == {"adbc", "psycopg", "bare_adbc", "bare_psycopg"}
+    assert len(document["targets"]) == 1
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from dpone_provider.cli.main import COMMANDS
 from dpone_provider.sandbox.process import RunningSandbox
 from tests.docs.markdown import DOCS, ROOT, SHELL, blocks, documents, name_of
 from tests.docs.shell import Step, environment, run, steps, write_files
+from tests.postgres_fixture import Postgres
 from tests.sandbox_fixture import Sql
 
 _ELSEWHERE = {DOCS / "tutorial.md": "tests/docs/test_tutorial.py runs it from an empty folder"}
@@ -65,13 +66,27 @@ def stage(sandbox: RunningSandbox, sql: Sql, tmp_path: Path) -> Iterator[dict[st
 
 @pytest.mark.contract("D1")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_commands_of_a_page_run(page: Path, stage: dict[str, str], tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run(
+    page: Path, stage: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     found = blocks(page)
+    if "connection_ref: erp}" in page.read_text(encoding="utf-8"):
+        stage["AIRFLOW_CONN_ERP"] = _erp(request.getfixturevalue("postgres"))
     write_files(found, tmp_path)
     provision = Step(command="dpone provision flights.dpone.yaml --apply", expected=(), line=0)
     todo = [step for step in steps(found) if bare(step) not in NOT_RUN]
     if todo:
         run([provision, *todo], tmp_path, stage)
+
+
+def _erp(postgres: Postgres) -> str:
+    """The database of the page's example, with the tables that it names."""
+    postgres.sql("CREATE SCHEMA IF NOT EXISTS sales")
+    postgres.sql("GRANT USAGE ON SCHEMA sales TO reader")
+    for name in ("customers", "invoices"):
+        postgres.sql(f"CREATE TABLE IF NOT EXISTS sales.{name} AS SELECT 1::int8 AS id, 19.90::numeric(9, 2) AS amount")
+        postgres.sql(f"GRANT SELECT ON sales.{name} TO reader")
+    return postgres.uri
 
 
 @pytest.mark.contract("D1")

@@ -24,6 +24,7 @@ from dpone_provider.quality.acceptance_policy import ACCEPTANCE_MODES, COLUMN_WO
 from dpone_provider.quality.gate_spec import GATE_FIELDS, GATE_TYPES
 from dpone_provider.replay.record import PHASES
 from dpone_provider.runtime.connections import StaticConnections
+from dpone_provider.sources.sql.endpoint import PostgresEndpoint
 from tests.docs.markdown import DOCS, ROOT, Block, blocks, documents, name_of
 from tests.docs.shell import write_files
 
@@ -165,6 +166,15 @@ def test_the_connection_on_the_configuration_page_is_one() -> None:
     name, _, value = shlex.split(command)[1].partition("=")
     endpoint = StaticConnections(environ={name: value}).endpoint("warehouse")
     assert (endpoint.host, endpoint.native_port, endpoint.http_port) == ("clickhouse.example.com", 9000, 8123)
+
+
+@pytest.mark.contract("D1")
+def test_the_connection_of_a_sql_source_in_the_reference_is_one() -> None:
+    command = next(block.text for block in blocks(DOCS / "manifest.md") if "AIRFLOW_CONN_ERP" in block.text)
+    name, _, value = shlex.split(command)[1].partition("=")
+    endpoint = StaticConnections(environ={name: value}).sql_endpoint("erp")
+    assert isinstance(endpoint, PostgresEndpoint)
+    assert (endpoint.parameters["host"], endpoint.parameters["dbname"]) == ("db.example.com", "erp")
 
 
 @pytest.mark.contract("D1")
