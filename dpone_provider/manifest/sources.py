@@ -10,7 +10,7 @@ from dpone_provider.manifest.fields import Fields
 from dpone_provider.manifest.grammar import source as authored
 from dpone_provider.manifest.grammar.declare import Key, declared, keys
 from dpone_provider.manifest.grammar.source import CREDENTIALS, FORMATS, SOURCES, SourceOptions
-from dpone_provider.manifest.nodes import Mapping, Node, Scalar, Sequence, kind_of
+from dpone_provider.manifest.nodes import Mapping, Node, Scalar, Sequence, kind_of, locate
 from dpone_provider.manifest.problems import ProblemLog
 from dpone_provider.manifest.spec import ClickHouseSource, Cursor, FileSource, SourceSpec, SqlSource, TableRef
 from dpone_provider.manifest.sqltext import any_query_fault, identifier_fault, query_fault
@@ -49,6 +49,10 @@ def _read_file(fields: Fields, place: Place) -> FileSource | None:
         return None
     options = _read_options(fields, OPTIONS.get(form or ""))
     cursor = _read_cursor(fields)
+    read = dict(options).get("columns", dict(options).get("column_names"))
+    if cursor is not None and read and cursor.column not in read:
+        message, remedy = "the column is not among those that are read", "Add it to the options, or correct it."
+        fields.log.add(locate(fields.node, ("cursor", "column")), "DPONE_MANIFEST_VALUE", message, remedy)
     if form is None or path is None:
         return None
     if place.table:

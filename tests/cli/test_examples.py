@@ -61,3 +61,26 @@ def test_the_example_of_gates_passes_them_all_on_its_staged_rows(examples: Desk,
         ("rows", "values", "keys", "told", "known", "recent", "refunds"), "passed"
     )
     assert ask(sandbox, f"SELECT count() FROM {examples.database}.gated_records") == [(80,)]
+
+
+@pytest.mark.contract("M15", "X4")
+def test_the_example_of_append_adds_what_is_new(examples: Desk, sandbox: RunningSandbox) -> None:
+    path = examples.folder / "append-new-records.dpone.yaml"
+    comment = "".join(
+        line.removeprefix("#") for line in path.read_text(encoding="utf-8").splitlines() if "#   " in line
+    )
+    ask(sandbox, comment.replace("demo.", f"{examples.database}."))
+    places = ("--connections", examples.connections)
+    made = examples.dpone("provision", str(path), *places, "--load-tables", "--apply")
+    assert made.code == 0, made
+
+    def added() -> int:
+        ran = examples.dpone("run", str(path), *places, "--format", "json")
+        assert ran.code == 0, ran
+        return int(ran.document["result"]["inserted_rows"])
+
+    assert (added(), added()) == (80, 0)
+    with (examples.folder / "replay_records.csv").open("a", encoding="utf-8") as source:
+        source.write("81,new,1.00,2026-05-01T00:00:00Z\n")
+    assert added() == 1
+    assert ask(sandbox, f"SELECT count() FROM {examples.database}.appended_records") == [(81,)]

@@ -37,7 +37,7 @@ class Tolerance:
 
 @model(tag="type")
 class Gate:
-    """One check that runs on the staged rows, before anything is published."""
+    """One check of a load: of staged rows before they are published, of an append once its rows are added."""
 
     id: str = key(
         "A name that no other gate of the process has.",
@@ -91,8 +91,8 @@ class Capture:
     """The sides that are observed."""
 
     source: bool = key("Observe what was read.", example=True, default=True)
-    staged: bool = key("Observe the staged generation.", example=True, default=True)
-    target: bool = key("Observe the live table after the switch.", example=False, default=True)
+    staged: bool = key("Observe the staged generation; append has none.", example=True, default=True)
+    target: bool = key("Observe the live table after the load.", example=False, default=True)
 
 
 @model()
@@ -142,6 +142,6 @@ class Quality:
     """What must be true of a load, and what is recorded of it."""
 
     gates: tuple[Gate, ...] = key(
-        "Checks on the staged rows.", example=[{"id": "rows", "type": "row_count_reconciliation"}], default=[]
+        "Checks of the load.", example=[{"id": "rows", "type": "row_count_reconciliation"}], default=[]
     )
     acceptance: Acceptance = key("Observations of each side.", example={"enabled": True, "mode": "required"})
