@@ -85,9 +85,10 @@ def staged_metrics(
     null_columns: Sequence[str],
     distinct_columns: Sequence[str],
     *,
+    what: str = "count in the generation",
     replica: str = "",
 ) -> StagedMetrics:
-    """Rows, NULLs and exact distinct values (NULL is none), in one SELECT with ordinal aliases.
+    """Rows, NULLs and exact distinct values (NULL is none), in one SELECT with ordinal aliases. ``what`` it is doing.
 
     Raises ``StatementFailed`` for a server error, a missing row, or a count that is not a UInt64: never zero instead
     (B7).
@@ -96,7 +97,7 @@ def staged_metrics(
     asked += [f"countIf(isNull({_column(column)}))" for column in null_columns]
     asked += [f"uniqExact({_column(column)})" for column in distinct_columns]
     selection = ", ".join(f"{expression} AS dpone_m{ordinal}" for ordinal, expression in enumerate(asked))
-    effect = Effect(kind="query", what="count in the generation", replica=replica)
+    effect = Effect(kind="query", what=what, replica=replica)
     rows = client.query(effect, f"SELECT {selection} FROM {quote.table(database, name)} AS dpone_g", settings=pins.READ)
     counts = [_count(value) for value in only_row(rows)]
     if len(counts) != len(asked):

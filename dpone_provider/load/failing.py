@@ -17,7 +17,8 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
     ``adds``: the path adds rows, so that nothing after its first byte may be retried without a look.
     """
     standing = execution.standing
-    if error.target_commit is None and "replay_details" not in facts:
+    proven, authority = standing.target == "mutation_returned_success", "replay_details" in facts
+    if error.target_commit is None and (proven or not authority):
         error.target_commit = COMMITS[standing.target]
     if standing.target != "not_mutated" and error.boundary in {"authoring", "admission", "pre_commit"}:
         error.boundary = "post_commit"
@@ -26,7 +27,7 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
         if standing.source_state != "advanced" and REPEATS not in error.next_step:
             error.next_step = f"{error.next_step} {REPEATS}".strip()
     known = {"attempts": 1, "counters": execution.counters(), **facts}
-    if "replay_details" not in facts or (standing.target == "not_mutated" and error.target_commit == "not_started"):
+    if not authority or (standing.target == "not_mutated" and error.target_commit == "not_started"):
         known["failure_context"] = {
             "failure_boundary": error.boundary,
             "target_state": standing.target,

@@ -122,7 +122,13 @@ def _live_metrics(made: Composition, request: MetricRequest) -> StagedMetrics:
     """What the live table holds now, in one SELECT."""
     table = made.spec.sink.table
     return staged_metrics(
-        made.control, table.database, table.name, request.null_columns, request.distinct_columns, replica=REPLICA
+        made.control,
+        table.database,
+        table.name,
+        request.null_columns,
+        request.distinct_columns,
+        what="count in the live table",
+        replica=REPLICA,
     )
 
 

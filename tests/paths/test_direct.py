@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import attrs
 import pytest
 
+from dpone_provider.errors import DponeError
+from dpone_provider.load.direct import LegacyLoadGovernanceCoordinator
+from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.outcome import failure_document
+from dpone_provider.load.payload import PayloadLoadService
+from dpone_provider.quality.acceptance_policy import AcceptanceMetricPolicy
 from dpone_provider.quality.failure import QualityGateFailure
+from dpone_provider.quality.policy import QualityPolicy
+from dpone_provider.sources import observe
+from dpone_provider.wire import StatementFailed
 from tests.crash.wire import CrashWire
-from tests.paths.bench import Appending, acceptance
+from tests.paths.bench import GATES, Appending, acceptance
+from tests.paths.wires import On
 
 SENT = ("source_open", "source_read", "append", "load_step", "source_state", "hook", "query")
+
+
+def refuses() -> None:
+    raise StatementFailed(241)
 
 
 @pytest.mark.contract("X4", "Q5")
@@ -47,7 +62,7 @@ def test_the_source_is_read_and_captured_before_the_first_row_goes_and_the_targe
         "append to the live table",
         "record the step finalized",
         "record the step quality_checked",
-        "count in the generation",
+        "count in the live table",
         "record the step target_metrics_captured",
         "advance the source's mark",
         "read the source's mark",
@@ -102,8 +117,100 @@ def test_a_gate_that_fails_afterwards_says_what_was_written_and_that_a_retry_rep
 
 
 @pytest.mark.contract("X4", "X5")
-def test_a_required_staged_side_is_refused_before_the_source_is_opened(bench: Appending) -> None:
-    spec = bench.spec(acceptance=acceptance(staged=True, mode="warn_only"))
+def test_a_staged_side_is_one_warning_and_never_made_up(bench: Appending) -> None:
+    outcome = bench.run(spec=bench.spec(acceptance=acceptance(staged=True, mode="warn_only")))
+    staged = outcome.acceptance["staged"]
+    assert staged["warnings"] == ["staged_acceptance_metric_unavailable"]
+    assert (staged["row_count"], staged["null_counts"]) == (None, {})
+    assert list(outcome.acceptance) == ["source", "staged", "target"]
+
+
+@pytest.mark.contract("X4", "X5", "M7")
+def test_a_required_staged_side_is_refused_before_anything_is_sent(bench: Appending) -> None:
+    """Also of a spec made in Python, which no manifest check has seen."""
+    spec = bench.spec(acceptance=acceptance(mode="warn_only", staged=True))
+    policy = spec.quality.acceptance
+    assert policy is not None
+    required = attrs.evolve(spec, quality=attrs.evolve(spec.quality, acceptance=attrs.evolve(policy, mode="required")))
+    wire = CrashWire()
+    error = bench.refused("DPONE_ROUTE_UNSUPPORTED", spec=required, wire=wire)
+    assert "staged_acceptance_metric_unavailable" in error.message
+    assert wire.effects == []
+
+
+@pytest.mark.contract("X5")
+def test_a_service_refuses_a_required_side_that_its_path_lacks_without_asking_the_path(bench: Appending) -> None:
+    policy = QualityPolicy(acceptance=AcceptanceMetricPolicy(enabled=True, mode="required", target=False))
+    execution = LoadExecution(run_id="r", load_id="1" * 32, policy_now=lambda: policy)
+    room: Any = None
+    coordinator = LegacyLoadGovernanceCoordinator(room)
+    service = PayloadLoadService("append", staged=lambda: coordinator, direct=lambda: coordinator)
+    with pytest.raises(DponeError, match="staged_acceptance_metric_unavailable"):
+        service.admit(execution)
+
+
+@pytest.mark.contract("X2", "X4")
+@pytest.mark.parametrize(("mode", "sides"), [("required", []), ("warn_only", ["source"])])
+def test_each_side_is_asked_by_its_own_columns(bench: Appending, mode: str, sides: list[str]) -> None:
+    """``note`` has a default in the table, so the source need not have it."""
+    bench.ask(f"ALTER TABLE {bench.database}.t ADD COLUMN note String DEFAULT 'x'")
+    spec = bench.spec(acceptance=acceptance(mode=mode, row_count=True, null_counts=["note"]))
+    if mode == "required":
+        bench.refused("DPONE_ACCEPTANCE_UNAVAILABLE", spec=spec)
+        assert bench.ids() == []
+        return
     outcome = bench.run(spec=spec)
-    assert outcome.acceptance["staged"]["warnings"] == ["staged_acceptance_metric_unavailable"]
-    assert outcome.acceptance["staged"]["row_count"] is None
+    assert [side for side, shot in outcome.acceptance.items() if shot["warnings"]] == sides
+    assert outcome.acceptance["target"]["null_counts"] == {"note": 0}
+
+
+@pytest.mark.contract("X5", "X7")
+def test_a_live_table_that_cannot_be_counted_fails_after_the_commit_and_leaves_the_mark(bench: Appending) -> None:
+    spec = bench.spec(acceptance=acceptance(), cursor="id")
+    wire = On("query", refuses, what="live table")
+    error = bench.refused("DPONE_ACCEPTANCE_UNAVAILABLE", spec=spec, wire=wire)
+    assert (error.boundary, error.target_commit, error.retryable) == ("post_commit", "proven", False)
+    assert error.context["error_code"] == "target_acceptance_metric_probe_unavailable"
+    assert error.context["counters"] == {"extracted_rows": 5, "inserted_rows": 5, "final_rows": None}
+    assert bench.ids() == [1, 2, 3, 4, 5]
+    assert bench.mark(spec) is None
+    assert bench.steps()[-1][0] == "load_governance_failed"
+
+
+@pytest.mark.contract("X5", "X7")
+def test_a_required_count_of_the_source_that_overflows_ends_the_load_before_any_row_is_sent(
+    bench: Appending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(observe.SourceObserver.__init__.__kwdefaults__, "max_bytes", 1000)
+    bench.write(1, rows=5000)
+    wire = CrashWire()
+    spec = bench.spec(acceptance=acceptance(distinct_counts=["name"]))
+    error = bench.refused("DPONE_ACCEPTANCE_UNAVAILABLE", spec=spec, wire=wire)
+    assert (error.target_commit, wire.counts["append"]) == ("not_started", 0)
+
+
+@pytest.mark.contract("Q1", "X4")
+def test_without_rows_nothing_is_sent_and_a_gate_may_still_forbid_it(bench: Appending) -> None:
+    spec = bench.spec(gates=GATES[:1], cursor="id")
+    bench.run(spec=spec)
+    before, wire = bench.mark(spec), CrashWire()
+    outcome = bench.run("r2", spec=spec, wire=wire)
+    assert (outcome.extracted_rows, outcome.inserted_rows, wire.counts["append"]) == (0, 0, 0)
+    assert (bench.mark(spec), wire.counts["source_state"]) == (before, 0)
+    strict = bench.spec(cursor="id")
+    error = bench.refused("DPONE_QUALITY_GATES_FAILED", spec=strict)
+    assert error.context["failure_context"]["target_state"] == "not_mutated"
+    assert error.context["failure_context"]["retry_classification"] == "retry_before_target_mutation"
+
+
+@pytest.mark.contract("X4")
+def test_the_mark_moves_with_the_rows_and_only_newer_ones_are_read(bench: Appending) -> None:
+    spec = bench.spec(cursor="id")
+    first = bench.run(spec=spec)
+    bench.write(3, rows=6)
+    second = bench.run("r2", spec=spec)
+    mark = bench.mark(spec)
+    assert mark is not None
+    assert (mark.value, mark.load_id, mark.version) == ("number:8", second.load_id, 1)
+    assert (first.extracted_rows, second.extracted_rows) == (5, 3)
+    assert bench.ids() == list(range(1, 9))
