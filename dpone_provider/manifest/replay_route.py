@@ -30,6 +30,7 @@ _CURSOR: Path = ("source", "cursor")
 _STAGING: Path = ("sink", "staging", "schema")
 _GATES: Path = ("quality", "gates")
 _TTL = re.compile(r"\bttl\b", re.IGNORECASE)
+_REFRESHED = "Remove it; where it is inherited, write it only for the processes that are refreshed."
 _OFF = "Set durable_quality_replay to false, or remove this."
 Faults = Iterator[FieldProblem]
 
@@ -118,9 +119,9 @@ def _append(sink: SinkSpec, quality: QualityPolicy) -> Faults:
     if sink.staging_database is not None:
         yield _refused(_STAGING, "append stages nothing", "Leave sink.staging out.")
     if sink.keep_previous:
-        yield _refused((*_OPTIONS, "keep_previous"), "append replaces no table that could be kept", "Remove it.")
+        yield _refused((*_OPTIONS, "keep_previous"), "append replaces no table that could be kept", _REFRESHED)
     if sink.design != PhysicalDesign():
-        yield _refused(_DESIGN, "append makes no table that a design could be of", "Remove it.")
+        yield _refused(_DESIGN, "append makes no table that a design could be of", _REFRESHED)
     for path, gate in _gates(quality, (*SQL_TYPES, HASH_TYPE)):
         message = f"append stages nothing that a gate of type {gate} could look at"
         yield _refused(path, message, "Use row_count_reconciliation or min_rows, or mode full_refresh.")
