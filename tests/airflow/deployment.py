@@ -225,10 +225,10 @@ def _talks(process: psutil.Process, port: int) -> bool:
 
 @contextmanager
 def deployed(
-    sandbox: RunningSandbox, home: Path, scenes: Mapping[str, Mapping[str, Any]]
+    sandbox: RunningSandbox, home: Path, scenes: Mapping[str, Mapping[str, Any]], database: str = ""
 ) -> Iterator[dict[str, Scene]]:
-    """Start an Airflow with these scenes; the options are those of ``direct``."""
-    database = f"t_{secrets.token_hex(6)}"
+    """Start an Airflow with these scenes; the options are those of ``direct``. ``database``: theirs, "" = a new name."""
+    database = database or f"t_{secrets.token_hex(6)}"
     ask(sandbox, f"CREATE DATABASE {database} ENGINE = Atomic")
     Bench(sandbox=sandbox, database=database, folder=home).provision()
     connection, environ = json.loads(connection_json(sandbox)), {"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"}
