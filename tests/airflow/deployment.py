@@ -227,7 +227,7 @@ def _talks(process: psutil.Process, port: int) -> bool:
 def deployed(
     sandbox: RunningSandbox, home: Path, scenes: Mapping[str, Mapping[str, Any]], database: str = ""
 ) -> Iterator[dict[str, Scene]]:
-    """Start an Airflow with these scenes; the options are those of ``direct``. ``database``: theirs, "" = a new name."""
+    """Start an Airflow with these scenes; the options are those of ``direct``. ``database``: theirs, "" = a new one."""
     database = database or f"t_{secrets.token_hex(6)}"
     ask(sandbox, f"CREATE DATABASE {database} ENGINE = Atomic")
     Bench(sandbox=sandbox, database=database, folder=home).provision()
