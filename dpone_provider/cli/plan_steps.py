@@ -10,7 +10,7 @@ from typing import Literal
 
 import attrs
 
-from dpone_provider.manifest.spec import FileSource, LoadSpec
+from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.gate_spec import HASH_TYPE, SQL_TYPES
 from dpone_provider.wire import EffectKind
 
@@ -178,7 +178,7 @@ def _admission() -> Iterator[Step]:
 
 def opened(spec: LoadSpec) -> Step:
     """The source, opened once."""
-    reads = "" if isinstance(spec.source, FileSource) else "SELECT … FORMAT ArrowStream"
+    reads = {"file": "", "sql": "SELECT …"}.get(spec.source.type, "SELECT … FORMAT ArrowStream")
     return Step(what="Open the source: columns and types", on="the source", effects=("source_open",), reads=reads)
 
 

@@ -25,7 +25,7 @@ from dpone_provider.sources.sql.refusals import broke_off, refused, unreachable
 from dpone_provider.sources.sql.rows import Row, Rows
 
 _STATES: Final[Mapping[int, str]] = {1044: "28000", 1045: "28000", 1049: "3D000", 1146: "42P01", 1054: "42703"}
-"""MySQL's error numbers, whose driver tells no SQLSTATE."""
+"""MySQL's error numbers, which say more than its SQLSTATEs."""
 _PLACEHOLDERS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 _STREAMING: Final = {"MySQLdb": "SSCursor", "pymysql": "SSCursor"}
 """Drivers whose plain cursor fetches the whole result at once, and the cursor that does not."""
@@ -109,8 +109,8 @@ def _statement(spec: SqlSource, after: CursorMark | None, driver: str, quote: st
     if after is None or place is None or type(bound) not in (int, Decimal, date):
         return (query,)
     column = f"q.{quoted(after.column, quote)}"
-    text = f"SELECT * FROM ({query}\n) q WHERE {column} > \0 OR {column} IS NULL"
-    return (text.replace("%", "%%") if place == "%s" else text).replace("\0", place), (bound,)
+    parts = (f"SELECT * FROM ({query}\n) q WHERE {column} > ", f" OR {column} IS NULL")
+    return place.join(part.replace("%", "%%") if place == "%s" else part for part in parts), (bound,)
 
 
 def _digits(described: Sequence[Any]) -> dict[str, tuple[int, int]]:
@@ -144,7 +144,9 @@ def _driver(when: str) -> Iterator[None]:
 def _state(error: Exception) -> str | None:
     """The SQLSTATE that a driver tells: as an attribute, or as its first argument (ODBC); MySQL's numbers."""
     first = error.args[0] if error.args else None
+    if type(first) is int and first in _STATES:
+        return _STATES[first]
     for value in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None), first):
         if isinstance(value, str) and re.fullmatch(r"[0-9A-Z]{5}", value):
             return value
-    return _STATES.get(first) if type(first) is int else None
+    return None

@@ -81,15 +81,14 @@ class PostgresStream:
                 part.close()
 
     def _fast(self) -> bool:
-        """Whether ADBC is there and reads every column exactly; it does not look at the text's encoding."""
-        exact = all(column.kind.wire is not None for column in self._columns)
-        if not (self._endpoint.adbc and exact) or self._cursor is None or self._cursor.encoding == "SQL_ASCII":
+        """Whether ADBC is there and reads every column exactly."""
+        if not self._endpoint.adbc or any(column.kind.wire is None for column in self._columns):
             return False
         try:
-            import adbc_driver_postgresql.dbapi
+            from adbc_driver_postgresql import dbapi
         except ImportError:
             return False
-        return adbc_driver_postgresql.dbapi is not None
+        return dbapi is not None
 
     def _start_adbc(self, query: str, mark: str | None) -> None:
         from adbc_driver_postgresql import dbapi

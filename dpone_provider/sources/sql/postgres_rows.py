@@ -100,8 +100,6 @@ class PostgresRows:
             return self._cursor.fetchmany(rows)  # type: ignore[no-any-return]
         except self._psycopg.Error as error:
             raise broke_off(error.sqlstate) from None
-        except UnicodeDecodeError:
-            raise DponeError("DPONE_SOURCE_INVALID", "The source has text that is not UTF-8.") from None
 
     def close(self) -> None:
         """Cancel what still runs; closing rolls back."""

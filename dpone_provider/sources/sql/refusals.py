@@ -8,6 +8,7 @@ from dpone_provider.errors import DponeError
 
 INSTALL: Final = "pip install 'airflow-provider-dpone[sql]'"
 ONE_TYPE: Final = "CAST the column to one type in source.query, or declare its type in sink.columns."
+_QUERY: Final = "Correct the source's table or query, or the grants of its connection's user."
 _MISSING: Final = {
     "3D000": "database",
     "3F000": "schema",
@@ -34,10 +35,10 @@ def refused(state: str | None) -> DponeError:
         return DponeError("DPONE_SERVER_AUTHENTICATION")
     if state in _MISSING:
         problem = f"The source's query needs a {_MISSING[state]} that is missing (SQLSTATE {state})."
-        return DponeError("DPONE_SOURCE_NOT_FOUND", problem)
+        return DponeError("DPONE_SOURCE_NOT_FOUND", problem, remedy=_QUERY)
     if state.startswith(_INVALID):
         problem = f"The source's query is not one SELECT that can be read (SQLSTATE {state})."
-        return DponeError("DPONE_SOURCE_INVALID", problem)
+        return DponeError("DPONE_SOURCE_INVALID", problem, remedy=_QUERY)
     return DponeError("DPONE_SOURCE_FAILED", f"The database refused the source's query (SQLSTATE {state}).")
 
 

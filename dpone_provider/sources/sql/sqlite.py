@@ -80,10 +80,10 @@ class SqliteStream:
         if not (self._endpoint.adbc and told) or any(column.type not in _ADBC for column in self._rows.columns):
             return False
         try:
-            import adbc_driver_sqlite
+            from adbc_driver_sqlite import dbapi
         except ImportError:
             return False
-        return adbc_driver_sqlite is not None
+        return dbapi is not None
 
     def _start_adbc(self) -> None:
         from adbc_driver_sqlite import dbapi

@@ -140,6 +140,8 @@ class Broken:
         ("get_conn", Refusal(), "DPONE_SERVER_UNREACHABLE"),
         ("get_conn", Refusal(1045), "DPONE_SERVER_AUTHENTICATION"),
         ("get_conn", Refusal("28000"), "DPONE_SERVER_AUTHENTICATION"),
+        ("get_conn", Refusal(1044, sqlstate="42000"), "DPONE_SERVER_AUTHENTICATION"),
+        ("get_conn", Refusal(1049), "DPONE_SOURCE_NOT_FOUND"),
         ("get_conn", ImportError("canary"), "DPONE_SOURCE_DRIVER_MISSING"),
         ("execute", Refusal(1146), "DPONE_SOURCE_NOT_FOUND"),
         ("execute", Refusal("42S02"), "DPONE_SOURCE_NOT_FOUND"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -272,3 +273,36 @@ def test_the_transaction_is_read_only_and_repeatable(postgres: Postgres, adbc: b
     chosen = ", ".join(f"current_setting('{name}') AS {name}" for name in names)
     table = read(f"SELECT {chosen}", postgres.endpoint(adbc=adbc))
     assert list(table.to_pylist()[0].values()) == ["repeatable read", "on", "UTF8"]
+
+
+@pytest.mark.parametrize("adbc", [True, False])
+def test_text_of_a_database_without_an_encoding_is_refused_where_it_is_not_utf8(postgres: Postgres, adbc: bool) -> None:
+    postgres.sql("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    try:
+        endpoint = postgres.endpoint(adbc=adbc, dbname="ascii")
+        assert read("SELECT 'x' AS v", endpoint).to_pylist() == [{"v": "x"}]
+        error = failure("SELECT convert_from('\\xff', 'SQL_ASCII') AS v", endpoint)
+        assert error.code in ("DPONE_SOURCE_INVALID", "DPONE_SOURCE_FAILED")
+        assert postgres.quiet()
+    finally:
+        postgres.sql("DROP DATABASE ascii WITH (FORCE)")
+
+
+@pytest.mark.parametrize("module", ["psycopg", "psycopg.types.numeric"])
+def test_a_missing_driver_is_named_with_its_extra(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    error = failure("SELECT 1 AS x", postgres.endpoint())
+    assert error.code == "DPONE_SOURCE_DRIVER_MISSING"
+    assert error.next_step == "pip install 'airflow-provider-dpone[sql]'"
+
+
+@pytest.mark.parametrize("module", ["adbc_driver_postgresql", "adbc_driver_manager.dbapi"])
+def test_without_adbc_the_cursor_reads(postgres: Postgres, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    for name in [name for name in sys.modules if name.startswith("adbc_driver")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with opened("SELECT 1 AS x", postgres.endpoint()) as source:
+        assert not fast(source)
+        assert [batch.to_pylist() for batch in source.batches()] == [[{"x": 1}]]

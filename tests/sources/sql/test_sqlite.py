@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -56,6 +57,13 @@ def test_a_table_is_read_whole_in_batches_of_the_asked_size(file: Make, adbc: bo
     assert max(len(chunk) for chunk in table.column(0).chunks) <= 300
     assert wire.counts["source_open"] == 1
     table.validate(full=True)
+
+
+def test_without_adbc_python_reads(file: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "adbc_driver_sqlite", None)
+    with opened("SELECT v FROM t", file([(n,) for n in range(10)]), batch_rows=3) as source:
+        assert not fast(source)
+        assert sum(batch.num_rows for batch in source.batches()) == 10
 
 
 @DRIVERS
