@@ -134,6 +134,17 @@ class Killer(DirectWire):
         return super().send(effect, call)
 
 
+def test_a_typed_hash_of_every_column_agrees_with_what_is_stored(bench: Bench, postgres: Postgres, orders: str) -> None:
+    gates = [{"id": "values", "type": "typed_hash_reconciliation"}]
+    spec = attrs.evolve(
+        spec_of(bench, query=f"SELECT id, name, price, placed, ref FROM {orders}.orders"),
+        quality=bench.spec(durable=False, gates=gates).quality,
+    )
+    spec = attrs.evolve(spec, sink=attrs.evolve(spec.sink, durable_quality_replay=False))
+    outcome = run_load(spec, bench.identity(), connections(bench, postgres.endpoint()))
+    assert [gate["status"] for gate in outcome.gates["results"]] == ["passed"]
+
+
 def test_a_killed_attempt_leaves_no_query_in_postgres(bench: Bench, postgres: Postgres, orders: str) -> None:
     spec, where = spec_of(bench, query=f"SELECT id, name FROM {orders}.orders"), connections(bench, postgres.endpoint())
     recorded = CrashWire()

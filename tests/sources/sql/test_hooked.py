@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
+import types
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -264,3 +266,34 @@ def _read_in_two(first: list[tuple[Any]], later: list[tuple[Any]]) -> None:
     for rows in (first, later):
         if rows:
             made.batch(rows)
+
+
+def test_mysqls_drivers_are_told_to_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their plain cursor holds the whole result in memory before the first row is handed out."""
+
+    class SSCursor:
+        description = (("x", None, None, None, None, None, None),)
+        fetched = [((1,),), ()]
+
+        def execute(self, query: str) -> None:
+            assert query == "SELECT * FROM `a``b`"
+
+        def fetchmany(self, size: int) -> tuple[tuple[int], ...]:
+            return self.fetched.pop(0)
+
+    class Connection:
+        __module__ = "pymysql.connections"
+
+        def cursor(self, kind: type) -> Any:
+            return kind()
+
+    class Mysql:
+        def get_conn(self) -> Connection:
+            return Connection()
+
+    monkeypatch.setitem(sys.modules, "pymysql", types.ModuleType("pymysql"))
+    monkeypatch.setitem(sys.modules, "pymysql.cursors", types.SimpleNamespace(SSCursor=SSCursor))  # type: ignore[arg-type]
+    endpoint = HookEndpoint(ref="h", quote="`", hook=Mysql)
+    spec = SqlSource(connection_ref="h", table="a`b")
+    with open_source(spec, endpoint, wire=DirectWire()) as source:
+        assert [batch.to_pylist() for batch in source.batches()] == [[{"x": 1}]]
