@@ -273,13 +273,15 @@ def test_mysqls_drivers_are_told_to_stream(monkeypatch: pytest.MonkeyPatch) -> N
 
     class SSCursor:
         description = (("x", None, None, None, None, None, None),)
-        fetched = [((1,),), ()]
+
+        def __init__(self) -> None:
+            self.left = [((1,),), ()]
 
         def execute(self, query: str) -> None:
             assert query == "SELECT * FROM `a``b`"
 
         def fetchmany(self, size: int) -> tuple[tuple[int], ...]:
-            return self.fetched.pop(0)
+            return self.left.pop(0)
 
     class Connection:
         __module__ = "pymysql.connections"
