@@ -134,6 +134,7 @@ class LegacyLoadGovernanceCoordinator:
                 wire=room.wire,
                 started=started,
                 feeds_views=bool(state.dependents),
+                query_id=execution.load_id,
             )
         except StatementFailed as failed:
             raise self._failed(execution, failed, state) from failed
@@ -141,7 +142,7 @@ class LegacyLoadGovernanceCoordinator:
             standing.target = "mutation_returned_success"
         standing.inserted_rows = written
         if written is None and not state.dependents:
-            raise _uncertain("The server acknowledged the rows and did not say how many it wrote.")
+            raise _uncertain(execution, "The server acknowledged the rows and did not say how many it wrote.")
         if written is not None and written != collected.rows:
             message = f"{collected.rows} rows were sent, the server says that it wrote {written}."
             raise DponeError("DPONE_APPEND_COUNT_MISMATCH", message, target_commit="unknown")
@@ -153,7 +154,7 @@ class LegacyLoadGovernanceCoordinator:
             execution.standing.target, execution.standing.inserted_rows = "not_mutated", 0
             message = f"The server refused the insert ({refusal.cause})."
             return DponeError("DPONE_SERVER_REFUSED", message, boundary="pre_commit", remedy=refusal.remedy)
-        return _uncertain(f"The insert failed after it began ({refusal.cause}).")
+        return _uncertain(execution, f"The insert failed after it began ({refusal.cause}).")
 
     def _gate(self, execution: LoadExecution, sent: int, written: int | None) -> QualityGateReceipt:
         """Run the gates, once, over what was sent and what the server says it wrote."""
@@ -210,5 +211,6 @@ class LegacyLoadGovernanceCoordinator:
         return Mark(key=self._room.state_key, expected=before, value=collected.mark)
 
 
-def _uncertain(message: str) -> DponeError:
+def _uncertain(execution: LoadExecution, message: str) -> DponeError:
+    message = f"{message} Its query_id is {execution.load_id}."
     return DponeError("DPONE_APPEND_UNCERTAIN", message, target_commit="unknown")

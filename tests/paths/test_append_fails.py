@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from dpone_provider.load.spool import Spool
 from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.wire import StatementFailed
 from tests.crash.wire import CrashWire, Died
+from tests.docs.markdown import DOCS
 from tests.paths.bench import GATES, Appending, acceptance
 from tests.paths.wires import Beside, On
 
+GUIDE = (DOCS / "operating.md").read_text(encoding="utf-8")
 EVERYTHING: dict[str, Any] = {
     "acceptance": acceptance(),
     "cursor": "id",
@@ -45,6 +48,17 @@ def test_an_insert_without_an_answer_is_uncertain_whatever_became_of_it(bench: A
     assert document["failure_context"]["retryable"] is False
     assert (document["result"]["extracted_rows"], document["result"]["inserted_rows"]) == (5, None)
     assert bench.mark(spec) is None
+
+
+@pytest.mark.contract("X7")
+def test_an_uncertain_insert_can_be_looked_up_as_the_operating_guide_says(bench: Appending) -> None:
+    error = bench.refused("DPONE_APPEND_UNCERTAIN", wire=Lost())
+    found = re.search(r"Its query_id is ([0-9a-f]{32})\.", error.message)
+    looks = re.search(r"^SELECT .* FROM system.query_log WHERE query_id = '<the id>'.*$", GUIDE, re.MULTILINE)
+    assert found is not None
+    assert looks is not None
+    bench.ask("SYSTEM FLUSH LOGS query_log")
+    assert bench.ask(looks[0].replace("<the id>", found[1])) == [("QueryFinish", 5, 0)]
 
 
 @attrs.define
