@@ -30,7 +30,7 @@ COMMANDS = {
     "check": ("dpone_provider.cli.check", "check manifests without running anything"),
     "plan": ("dpone_provider.cli.plan", "say what a load would do, offline"),
     "run": ("dpone_provider.cli.run", "run one load to its proven end"),
-    "provision": ("dpone_provider.cli.provision", "print or create the authority table"),
+    "provision": ("dpone_provider.cli.provision", "print or create the tables that loads need"),
     "status": ("dpone_provider.cli.status", "say what is true about a target, read-only"),
     "sandbox": (
         "dpone_provider.sandbox.command",

@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description=(
             "Print the DDL of the authority table, or with --load-tables of the tables of load steps and of source "
             "state; with --apply create what is missing. What is there already is compared and never changed. For the "
-            "platform owner: loads themselves never create or repair them."
+            "platform owner: loads themselves never create them."
         ),
     )
     parser.add_argument(

@@ -10,6 +10,8 @@ from typing import TypeVar
 import attrs
 import pytest
 
+from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.provision import load_tables, provision
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.manifest.read import spec_from_values
 from dpone_provider.runtime.compose import Surroundings
@@ -79,14 +81,18 @@ def test_a_load_has_the_effects_that_the_architecture_lists(bench: Bench) -> Non
 @pytest.mark.contract("D1")
 def test_sql_in_the_operating_guide_runs(bench: Bench, sql: Sql) -> None:
     statements = [block.text for block in blocks(DOCS / "operating.md") if block.language == "sql"]
-    assert len(statements) == 2
+    assert len(statements) == 7
+    control = ControlClient(endpoint_of(bench.sandbox), DirectWire())
+    provision(control, bench.database, load_tables(bench.database))
+    control.close()
     load(bench, "earlier")
     load(bench, "later")
     sql("SYSTEM FLUSH LOGS")
     answers = []
     for statement in statements:
-        mine = statement.replace("'shop'", f"'{bench.database}'").replace("'orders'", f"'{bench.table}'")
+        mine = statement.replace("shop.dpone", f"{bench.database}.dpone").replace("'shop'", f"'{bench.database}'")
+        mine = mine.replace("'orders'", f"'{bench.table}'")
         answers.append(sql(mine.replace("%orders%", f"%{bench.database}%")))
-    tables, log = answers
+    *_, tables, log = answers
     assert [row[0] for row in tables] == [bench.table]
     assert any("EXCHANGE TABLES" in row[-1] for row in log)
