@@ -114,7 +114,7 @@ def _grids(document: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[
     gates = (metrics.get("quality_gates") or document.get("quality_gates") or {}).get("results", [])
     if gates:
         yield Grid(title="Gates", columns=("gate", "type", "verdict", "counts"), rows=tuple(map(_gate, gates)))
-    acceptance = metrics.get("acceptance") or {}
+    acceptance = (metrics.get("acceptance") or {}).get("snapshots", {})
     sides = ("source", "staged", *(("target",) if acceptance.get("target") else ()))
     counts = tuple(_counts([_metrics(acceptance.get(side)) for side in sides]))
     if counts:

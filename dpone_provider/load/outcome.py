@@ -12,6 +12,7 @@ import attrs
 
 from dpone_provider.errors import DponeError, TargetCommit
 from dpone_provider.manifest.spec import LoadSpec
+from dpone_provider.quality.acceptance import run_document
 from dpone_provider.replay.record import HistoryEntry
 
 
@@ -68,7 +69,7 @@ class LoadOutcome:
 
     def document(self) -> dict[str, Any]:
         """The JSON document of ``dpone run --format json`` (strict JSON values only)."""
-        metrics: dict[str, Any] = {"acceptance": dict(self.acceptance), "quality_gates": dict(self.gates)}
+        metrics: dict[str, Any] = {"acceptance": run_document(self.acceptance), "quality_gates": dict(self.gates)}
         if self.quality_replay is not None and self.replayed:
             metrics["quality_replay"] = dict(self.quality_replay)
         details: dict[str, Any] = {

@@ -28,6 +28,7 @@ __all__ = [
     "plan_requests",
     "query_dataset",
     "rebuild_snapshot",
+    "run_document",
     "unavailable_snapshot",
 ]
 
@@ -66,6 +67,11 @@ def unavailable_snapshot(request: MetricRequest) -> dict[str, Any]:
     if request.required:
         raise unobserved(request.side, code, "It cannot be observed on this route.")
     return _snapshot(request, warnings=[code])
+
+
+def run_document(snapshots: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
+    """A run's document ``{kind, snapshots}`` of its snapshots by side; a side without one is left out (X10)."""
+    return {"kind": RUN_KIND, "snapshots": {side: dict(shot) for side, shot in snapshots.items() if shot is not None}}
 
 
 class AcceptanceMetricProbe(Protocol):
@@ -118,7 +124,7 @@ class AcceptanceMetricsRecorder:
 
     def document(self) -> dict[str, Any]:
         """The run's document ``{kind, snapshots}``, for ``reconciliation_metrics`` (X10). Raises like ``snapshots``."""
-        return {"kind": RUN_KIND, "snapshots": self.snapshots()}
+        return run_document(self.snapshots())
 
     def _open(self, side: str) -> MetricRequest:
         if side not in self._requests or side in self._snapshots:

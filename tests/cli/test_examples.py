@@ -38,7 +38,7 @@ def test_the_batch_example_loads_and_the_flow_example_finishes_the_same_operatio
     batch = examples.dpone("run", str(examples.folder / BATCH), "--selector", "source.records", *identity, *places)
     assert batch.code == 0, batch
     details = batch.document["result"]["details"]
-    assert details["reconciliation_metrics"]["acceptance"]["target"]["row_count"] == 80
+    assert details["reconciliation_metrics"]["acceptance"]["snapshots"]["target"]["row_count"] == 80
     (examples.folder / "replay_records.csv").unlink()
     flow = examples.dpone("run", str(examples.folder / FLOW), "--selector", "refresh", *identity, *places)
     assert flow.code == 0, flow

@@ -34,7 +34,7 @@ def success(*, replayed: bool = False, durable: bool = True, staged: int = 1000,
         "metrics": {"source_rows": 1000},
     }
     metrics: dict[str, Any] = {
-        "acceptance": {"source": snapshot(1000, 5), "staged": snapshot(staged, 5)},
+        "acceptance": {"snapshots": {"source": snapshot(1000, 5), "staged": snapshot(staged, 5)}},
         "quality_gates": {"results": [gate]},
     }
     if replayed:
