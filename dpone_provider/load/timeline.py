@@ -20,6 +20,8 @@ _ENDS: Mapping[str, tuple[Milestone, ...]] = {
     "permit": ("sealed",),
     "publish": ("staged",),  # where nothing is sealed
     "fence": ("dispatched",),
+    "append": ("staged",),  # where nothing is staged, the source was read
+    "appended": ("dispatched", "proven"),
     "committed": ("dispatched", "proven"),
     "released": ("observed", "complete"),
 }
@@ -27,6 +29,8 @@ _WORKS: Mapping[str, Milestone] = {
     "claim": "claimed",
     "reader": "claimed",
     "stage": "staged",
+    "collect": "staged",
+    "append": "dispatched",
     "create": "staged",
     "verify": "staged",
     "seal": "sealed",
@@ -69,6 +73,8 @@ class Line:
                 return self._claimed(facts, at)
             case "verify":
                 return attrs.evolve(self, inserted=self.read, source_reads=1)
+            case "appended":
+                return attrs.evolve(self._ended(_ENDS[step], at), inserted=facts.get("rows", self.read), source_reads=1)
         works = _WORKS.get(step, self.working)
         line = attrs.evolve(self._ended(_ENDS.get(step, ()), at), working=works, own=self.own | {works or ""})
         sent = line.publications + line.sending

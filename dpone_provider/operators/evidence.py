@@ -51,8 +51,18 @@ class Evidence:
             recorded_by_try=try_number,
         )  # fmt: skip
 
-    def about(self, operation: Operation, *, connection: str = "", durable: bool = True, observes: bool = True) -> None:
-        """From here on the evidence names this operation. ``observes``: its live table is to be observed."""
+    def about(
+        self,
+        operation: Operation,
+        *,
+        connection: str = "",
+        durable: bool = True,
+        observes: bool = True,
+        adds: bool = False,
+    ) -> None:
+        """From here on the evidence names this operation. ``observes``: its live table is observed by the authority's
+        reader; ``adds``: its rows are added to the live table.
+        """
         passes = [name for name in MILESTONES if durable or name in ("staged", "dispatched", "proven")]
         self._line = Line(passes=tuple(name for name in passes if observes or name != "observed"))
         self._set(
@@ -61,6 +71,7 @@ class Evidence:
             target=pieces.short(str(operation.target), 250),
             connection=pieces.short(connection),
             durable=durable,
+            adds=adds,
         )
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:

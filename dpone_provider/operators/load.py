@@ -94,6 +94,7 @@ class DponeLoadOperator(BaseOperator):
                 connection=spec.sink.connection_ref,
                 durable=spec.sink.durable_quality_replay,
                 observes=observes_target(spec),
+                adds=spec.sink.strategy.mode == "append",
             )
             around = Surroundings(notify=told.notify, check_cancelled=self._check_killed)
             outcome = run_load(spec, identity, AirflowConnections(self.connections), around)

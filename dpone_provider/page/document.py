@@ -127,7 +127,8 @@ class Original:
 @attrs.frozen(kw_only=True)
 class Evidence:
     """What is known of one operation. ``target_commit`` None: no claim. ``error`` None and ``blocked``: it runs, or it
-    died. ``left_out``: how many gates, counts or attempts did not fit.
+    died. ``adds``: rows are added to the live table, nothing is switched. ``left_out``: how many gates, counts or
+    attempts did not fit.
     """
 
     operation_id: str
@@ -140,6 +141,7 @@ class Evidence:
     operation: Mapping[str, str | int] | None = None
     connection: str = ""
     durable: bool = True
+    adds: bool = False
     recorded_by_try: int | None = None
     step: str = ""
     attempt: int = 1

@@ -8,7 +8,8 @@ from urllib.parse import quote
 import attrs
 
 from dpone_provider.page.document import Evidence
-from dpone_provider.page.view import LoadView, Task, Tone, load_view
+from dpone_provider.page.verdict import Tone
+from dpone_provider.page.view import LoadView, Task, load_view
 
 _ORDER: tuple[Tone, ...] = ("bad", "warn", "busy", "calm", "good")
 

@@ -11,10 +11,11 @@ from typing import Literal
 
 import attrs
 
+from dpone_provider.page.adding import added, next_try
 from dpone_provider.page.document import Count, Evidence, Gate, Generation, Next
 from dpone_provider.page.timeline import Bar, bars
+from dpone_provider.page.verdict import Tone, Verdict
 
-Tone = Literal["good", "bad", "warn", "calm", "busy"]
 Life = Literal["running", "waiting", "died", "ended"]
 _AT_WORK = frozenset({"running", "deferred", "up_for_reschedule", "restarting"})
 _WAITING = frozenset({"up_for_retry", "queued", "scheduled", "awaiting_input"})
@@ -38,15 +39,6 @@ class Task:
         names = {"--dag-id": self.dag_id, "--run-id": self.run_id, "--task-id": self.task_id}
         index = f" --map-index {self.map_index}" if self.map_index >= 0 else ""
         return "dpone status MANIFEST " + " ".join(f"{key} {shlex.quote(each)}" for key, each in names.items()) + index
-
-
-@attrs.frozen(kw_only=True)
-class Verdict:
-    """An answer: its word, its tone, and a sentence."""
-
-    word: str
-    tone: Tone
-    text: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,6 +91,8 @@ def _life(evidence: Evidence, task: Task | None) -> Life:
 
 
 def _live(evidence: Evidence, life: Life) -> Verdict:
+    if evidence.adds:
+        return added(evidence, running=life == "running")
     match evidence.target_commit:
         case "proven":
             return Verdict(word="Yes, proven", tone="good", text=_where(evidence.generation))
@@ -137,10 +131,13 @@ def _proof(evidence: Evidence, life: Life) -> Verdict:
     if evidence.governance == "complete" and evidence.durable:
         return Verdict(word="Complete", tone="good", text=_complete(evidence))
     if evidence.governance == "complete":
-        text = f"{_passed(evidence.gates)} No proof is stored: durable_quality_replay is off, so a retry loads again."
+        why = "append keeps none" if evidence.adds else "durable_quality_replay is off, so a retry loads again"
+        text = f"{_passed(evidence.gates)} No proof is stored: {why}."
         return Verdict(word="Checked, not kept", tone="calm", text=text)
     if failed:
-        text = f"{len(failed)} of {_gates(len(evidence.gates))} failed before anything was published."
+        late = evidence.error is not None and evidence.error.boundary == "post_commit"
+        when = "after the rows were added: they are in the table" if late else "before anything was published"
+        text = f"{len(failed)} of {_gates(len(evidence.gates))} failed {when}."
         return Verdict(word="Gate failed", tone="bad", text=text)
     if life in ("running", "waiting"):
         return Verdict(word="Not yet", tone="busy", text="The proof is complete when the load ends.")
@@ -190,18 +187,17 @@ def _todo(evidence: Evidence, task: Task | None, life: Life) -> Next:
     retryable = evidence.error is None or evidence.error.retryable
     if life == "waiting" and retryable:
         return Next(
-            title="Wait: Airflow tries again by itself", text=evidence.next.text if evidence.error else _FINISHES
+            title="Wait: Airflow tries again by itself",
+            text=evidence.next.text if evidence.error else next_try(evidence),
         )
     if life == "died":
         return Next(
-            title="Clear this task", text=f"It ended without a last word, after step “{evidence.step}”. {_FINISHES}"
+            title="Clear this task",
+            text=f"It ended without a last word, after step “{evidence.step}”. {next_try(evidence)}",
         )
     if life == "ended" and retryable and task.state == "failed":
         return attrs.evolve(evidence.next, title="Clear this task")
     return evidence.next
-
-
-_FINISHES = "The next try finishes what is missing and repeats nothing that is proven."
 
 
 def _warning(evidence: Evidence, task: Task | None) -> str:
