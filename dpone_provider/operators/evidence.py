@@ -74,6 +74,11 @@ class Evidence:
             adds=adds,
         )
 
+    @property
+    def repeats(self) -> bool:
+        """Whether rows are, or may be, in the table that another try would add again."""
+        return self._known.repeats
+
     def notify(self, step: str, facts: dict[str, Any]) -> None:
         """One announced step, before it acts. Rows alone are no news."""
         self._known = self._known.after(step, facts)

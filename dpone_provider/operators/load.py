@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTaskTimeout, BaseOperator, conf
 
 from dpone_provider.errors import DponeError
 from dpone_provider.links import OperationLink
+from dpone_provider.load.known import REPEATS
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -104,6 +105,10 @@ class DponeLoadOperator(BaseOperator):
                 evidence.failed(error)
             finally:  # keeping the evidence may fail as well; the load's own error is the one that counts
                 _raise(error)
+        except (Exception, AirflowTaskTimeout) as error:
+            if evidence.repeats:  # Airflow would try again by itself, and add the rows once more
+                raise AirflowFailException(f"{type(error).__name__} after rows were sent. {REPEATS}") from error
+            raise
         told.succeeded(outcome)
         evidence.succeeded(outcome)
         self.outcome = outcome

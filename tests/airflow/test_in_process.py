@@ -246,3 +246,22 @@ def test_no_secret_reaches_a_log_an_xcom_or_a_rendered_field(desk: Desk, passwor
         assert not [path for path in files if password.encode() in path.read_bytes()]
     else:
         assert "***" not in said.replace("****", ""), "an empty secret must not mask everything"
+
+
+@pytest.mark.contract("F3", "F4", "X7")
+@pytest.mark.parametrize(
+    ("step", "states", "rows"), [("collect", [["success", 2]], 5), ("appended", [["failed", 1]], 5)]
+)
+def test_airflow_tries_an_append_again_only_while_no_row_was_sent(
+    desk: Desk, step: str, states: list[Any], rows: int
+) -> None:
+    ask(
+        desk.bench.sandbox,
+        f"CREATE TABLE {desk.bench.database}.t (id UInt64, name String) ENGINE = MergeTree ORDER BY id",
+    )
+    load = desk.inline(strategy={"mode": "append"}, columns={}, options={})
+    found, said = desk.run(ONCE, load=load, DIE_AT=step)
+    assert found["states"] == states
+    assert len(desk.bench.ids()) == rows
+    if states[0][0] == "failed":
+        assert "A retry may add the same rows again." in said
