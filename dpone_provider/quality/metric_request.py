@@ -70,13 +70,6 @@ def unobserved(side: str, error_code: str, message: str) -> DponeError:
     )
 
 
-def capture_error_code(side: str, error: BaseException) -> str:
-    """What evidence records of a capture that failed: a fixed code, never the exception's own words (X6, X9)."""
-    if isinstance(error, DponeError):
-        return str(error.context.get("error_code", error.code))
-    return f"{side}_acceptance_metric_probe_failed"
-
-
 def query_dataset(sql: str) -> str:
     """The dataset name of a source query: its SHA-256, never its text (X8)."""
     return "source_query:" + text_digest(sql)

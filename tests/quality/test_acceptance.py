@@ -20,7 +20,7 @@ from dpone_provider.quality.acceptance import (
     rebuild_snapshot,
     unavailable_snapshot,
 )
-from dpone_provider.quality.metric_request import UNAVAILABLE, capture_error_code, unobserved
+from dpone_provider.quality.metric_request import UNAVAILABLE
 from dpone_provider.quality.policy import AcceptanceMetricPolicy
 
 UINT64 = 2**64 - 1
@@ -377,24 +377,6 @@ def test_a_probe_with_a_bad_answer_is_one_warning_when_only_warned(given: object
     recorder = AcceptanceMetricsRecorder([request("warn_only")])
     assert recorder.collect("source", Probe(given))["warnings"] == ["acceptance_metric_snapshot_invalid"]
     assert len(recorder.snapshots()) == 1
-
-
-@pytest.mark.contract("X6", "X8", "X9")
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (RuntimeError("password=hunter2"), "target_acceptance_metric_probe_failed"),
-        (KeyboardInterrupt("hunter2"), "target_acceptance_metric_probe_failed"),
-        (DponeError("DPONE_SERVER_REFUSED", "hunter2"), "DPONE_SERVER_REFUSED"),
-        (
-            unobserved("target", "target_acceptance_metric_snapshot_invalid", "hunter2"),
-            "target_acceptance_metric_snapshot_invalid",
-        ),
-    ],
-    ids=["foreign", "interrupt", "ours", "unobserved"],
-)
-def test_evidence_of_a_failed_capture_is_a_code(error: BaseException, code: str) -> None:
-    assert capture_error_code("target", error) == code
 
 
 @pytest.mark.contract("X6")
