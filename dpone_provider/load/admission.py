@@ -49,6 +49,22 @@ def admit_live_table(client: ControlClient, target: TableRef) -> TableState:
     return state
 
 
+def admit_unchanged(client: ControlClient, target: TableRef, state: TableState) -> None:
+    """The name still means the table that was admitted, with its columns and views: reading a source takes its time.
+
+    Raises DPONE_TARGET_UNSUPPORTED, which may be retried.
+    """
+    try:
+        now = table_state(client, target.database, target.name)
+    except StatementFailed as failed:
+        raise unreadable(failed, "the target") from None
+    if now is None or _identity(now) != _identity(state):
+        problem = f"{target.database}.{target.name} was replaced or altered while the source was read"
+        error = _unsupported(problem, "Nothing was sent: load again.")
+        error.retryable = True
+        raise error
+
+
 def admit_counted(policy: QualityPolicy, state: TableState, target: TableRef) -> None:
     """Refuse gates that need a count of written rows where the server gives none: it counts those of views as well.
 
@@ -61,6 +77,21 @@ def admit_counted(policy: QualityPolicy, state: TableState, target: TableRef) ->
             f"written to it, and these gates need that: {', '.join(needed[:10])}",
             "Give these gates severity warn, or let min_rows count side source.",
         )
+
+
+def admit_unfiltered(client: ControlClient, target: TableRef) -> None:
+    """Refuse a table with row policies, in which nobody could count. Raises DPONE_TARGET_UNSUPPORTED."""
+    try:
+        policies = row_policies(client, target.database, target.name)
+    except StatementFailed as failed:
+        raise unreadable(failed, "the target") from None
+    if policies:
+        problem = f"{target.database}.{target.name} has row policies, so counts are not those of the table"
+        raise _unsupported(problem, "Remove the row policies, or set capture.target: false in quality.acceptance.")
+
+
+def _identity(state: TableState) -> tuple[object, ...]:
+    return state.uuid, state.engine, state.columns, state.dependents
 
 
 def _admit_table(state: TableState, name: str, policies: int) -> None:

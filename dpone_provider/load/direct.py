@@ -18,7 +18,7 @@ from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
-from dpone_provider.load.admission import admit_counted, admit_live_table
+from dpone_provider.load.admission import admit_counted, admit_live_table, admit_unchanged, admit_unfiltered
 from dpone_provider.load.collecting import Collected, collect
 from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.failing import classify
@@ -70,9 +70,8 @@ class LegacyLoadGovernanceCoordinator:
 
     def admit(self, execution: LoadExecution) -> None:
         """The live table, the gates' counts, the mark of the source. Raises ``DponeError``."""
-        room, table = self._room, self._room.spec.sink.table
-        self._table = admit_live_table(room.control, table)
-        admit_counted(execution.policy, self._table, table)
+        room = self._room
+        self._table = self._admitted(execution)
         if room.states is not None:
             try:
                 room.states.admit()
@@ -85,11 +84,14 @@ class LegacyLoadGovernanceCoordinator:
         room, state = self._room, self._table
         if state is None:
             raise LookupError("not admitted")
+        if room.spec.sink.pre_sql:  # which may have made another table of it
+            state = self._admitted(execution)
         room.check_cancelled()
         execution.require_unchanged("pre_commit")
         room.notify("collect", {})
         with ExitStack() as kept:
             collected = collect(room, execution, state, self._after(), kept)
+            admit_unchanged(room.control, room.spec.sink.table, state)
             execution.require_unchanged("pre_commit")
             room.check_cancelled()
             room.notify("append", {"rows": collected.rows})
@@ -109,6 +111,15 @@ class LegacyLoadGovernanceCoordinator:
     def facts(self) -> Mapping[str, Any]:
         """Nothing beyond what the run itself knows."""
         return {}
+
+    def _admitted(self, execution: LoadExecution) -> TableState:
+        control, table = self._room.control, self._room.spec.sink.table
+        state = admit_live_table(control, table)
+        admit_counted(execution.policy, state, table)
+        acceptance = execution.policy.acceptance
+        if acceptance is not None and "target" in acceptance.sides:
+            admit_unfiltered(control, table)
+        return state
 
     def _after(self) -> CursorMark | None:
         cursor = self._room.spec.source.cursor
@@ -146,7 +157,19 @@ class LegacyLoadGovernanceCoordinator:
         if written is not None and written != collected.rows:
             message = f"{collected.rows} rows were sent, the server says that it wrote {written}."
             raise DponeError("DPONE_APPEND_COUNT_MISMATCH", message, target_commit="unknown")
+        if standing.target != "not_mutated":
+            self._require_same(execution, state)
         return written
+
+    def _require_same(self, execution: LoadExecution, state: TableState) -> None:
+        """The rows are proven for the table that was admitted, no other one. Raises DPONE_APPEND_UNCERTAIN."""
+        try:
+            admit_unchanged(self._room.control, self._room.spec.sink.table, state)
+        except DponeError as error:
+            execution.standing.target = "unknown"
+            raise _uncertain(
+                execution, "The target was replaced or altered meanwhile, or is not to be seen."
+            ) from error
 
     def _failed(self, execution: LoadExecution, failed: StatementFailed, state: TableState) -> DponeError:
         refusal = explained(failed)
