@@ -20,6 +20,11 @@ _BLOCKS = "Until then no other operation gets the slot, however long it takes."
 
 def next_step(saw: Sighting) -> str:
     """What to do, in words."""
+    if saw.spec.sink.strategy.mode == "append":
+        return (
+            "Nothing to finish, and nothing here says whether rows were added: a retry may add the same rows again. "
+            "Look at the table, and at dpone_load_steps where there is one."
+        )
     if not saw.spec.sink.durable_quality_replay:
         return "Nothing to finish: without durable_quality_replay a retry reads the source and loads again."
     if saw.found is None:

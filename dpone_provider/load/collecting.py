@@ -63,7 +63,10 @@ def collect(
     recorder = AcceptanceMetricsRecorder(reading.asked.values())
     for request in recorder.open_requests:
         record_counted(recorder, request, reading.observer)
-        execution.note(f"{request.side}_metrics_captured")
+        counted = len({*request.null_columns, *request.distinct_columns})
+        execution.note(
+            f"{request.side}_metrics_captured", {"row_count": reading.observer.row_count, "columns": counted}
+        )
     return Collected(
         rows=spool.rows,
         schema=reading.fit.wire_schema,

@@ -94,9 +94,11 @@ class LegacyLoadGovernanceCoordinator:
             admit_unchanged(room.control, room.spec.sink.table, state)
             execution.require_unchanged("pre_commit")
             room.check_cancelled()
-            room.notify("append", {"rows": collected.rows})
+            if collected.rows:  # without rows nothing is sent
+                room.notify("append", {"rows": collected.rows})
             written = self._append(execution, collected, state)
-        room.notify("appended", {"rows": collected.rows})
+        if collected.rows:
+            room.notify("appended", {"rows": collected.rows})
         facts = {"rows": collected.rows, "written_rows": written, "governance_finalization": FINALIZATION}
         execution.note("finalized", facts)
         execution.require_unchanged("post_commit")
@@ -105,7 +107,7 @@ class LegacyLoadGovernanceCoordinator:
         if collected.target is not None:
             acceptance["target"] = record_live(collected.target, room.observe)
             execution.standing.final_rows = acceptance["target"]["row_count"]
-            execution.note("target_metrics_captured")
+            execution.note("target_metrics_captured", {"row_count": execution.standing.final_rows})
         return self._loaded(execution, collected, receipt, acceptance)
 
     def facts(self) -> Mapping[str, Any]:

@@ -49,6 +49,7 @@ class Known:
             taken = _TAKEN.get(facts.get("phase", ""), "not_started")
             return attrs.evolve(self, step=step, attempt=facts.get("attempt", 1), target_commit=taken)
         commit = _AFTER.get(step, self.target_commit)
-        repeats = self.repeats or step == "append"
+        moved = step == "hook" and self.step == "advance"  # whatever comes after it, the mark has moved
+        repeats = (self.repeats or step == "append") and not moved
         rows = facts.get("rows", self.rows)
         return attrs.evolve(self, step=step, rows=rows, target_commit=commit, repeats=repeats)

@@ -106,7 +106,7 @@ class PlainRoute:
             acceptance.update(proof.acceptance)
             if watched.staging.live is not None:
                 acceptance["target"] = record_live(watched.staging.live, self._observe)
-                execution.note("target_metrics_captured")
+                execution.note("target_metrics_captured", {"row_count": acceptance["target"]["row_count"]})
             execution.require_unchanged("post_commit")
 
         published = self._refresh(watched.told, execution.load_id).run(watched, committed)

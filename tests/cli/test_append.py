@@ -133,6 +133,13 @@ def test_an_interrupted_append_says_that_rows_may_be_there(adding: Desk, monkeyp
     assert "not known: none, some or all of them may be in the table" in shown
 
 
+@pytest.mark.contract("O5", "X7")
+def test_the_status_of_an_append_promises_no_free_retry(adding: Desk) -> None:
+    ran = adding.status(form="text")
+    assert ran.code == 0
+    assert "a retry may add the same rows again" in ran.out
+
+
 # -- the evidence of a task ------------------------------------------------------------------------------------------
 
 

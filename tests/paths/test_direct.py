@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
 from dpone_provider.load.direct import LegacyLoadGovernanceCoordinator
 from dpone_provider.load.execution import LoadExecution
@@ -16,6 +17,7 @@ from dpone_provider.load.payload import PayloadLoadService
 from dpone_provider.quality.acceptance_policy import AcceptanceMetricPolicy
 from dpone_provider.quality.failure import QualityGateFailure
 from dpone_provider.quality.policy import QualityPolicy
+from dpone_provider.runtime import paths
 from dpone_provider.sources import observe
 from dpone_provider.wire import StatementFailed
 from tests.crash.wire import CrashWire
@@ -214,3 +216,21 @@ def test_the_mark_moves_with_the_rows_and_only_newer_ones_are_read(bench: Append
     assert (mark.value, mark.load_id, mark.version) == ("number:8", second.load_id, 1)
     assert (first.extracted_rows, second.extracted_rows) == (5, 3)
     assert bench.ids() == list(range(1, 9))
+
+
+@pytest.mark.contract("X6", "X7")
+@pytest.mark.parametrize("count", [True, -1, None, 2**64, "5", 5.0])
+@pytest.mark.parametrize("mode", ["required", "warn_only"])
+def test_a_count_of_the_live_table_that_is_no_count_is_not_taken(
+    bench: Appending, monkeypatch: pytest.MonkeyPatch, count: Any, mode: str
+) -> None:
+    monkeypatch.setattr(paths, "staged_metrics", lambda *_, **__: StagedMetrics(row_count=count))
+    spec = bench.spec(acceptance=acceptance(mode=mode))
+    if mode == "required":
+        error = bench.refused("DPONE_ACCEPTANCE_UNAVAILABLE", spec=spec)
+        assert error.context["error_code"] == "target_acceptance_metric_snapshot_invalid"
+        assert (error.boundary, error.target_commit) == ("post_commit", "proven")
+        return
+    outcome = bench.run(spec=spec)
+    assert outcome.acceptance["target"]["warnings"] == ["acceptance_metric_snapshot_invalid"]
+    assert (outcome.acceptance["target"]["row_count"], outcome.final_rows) == (None, None)
