@@ -24,6 +24,7 @@ class Look:
 
     scheme: str = "light"
     width: int = 1080
+    height: int = 800
 
     @property
     def name(self) -> str:
@@ -43,7 +44,7 @@ class Browser:
     @contextmanager
     def page(self, look: Look = LOOKS[0], **context: Any) -> Iterator[Any]:
         """A page of a session of its own. What the console says of errors, and dialogs, fail the test."""
-        size = {"width": look.width, "height": 800}
+        size = {"width": look.width, "height": look.height}
         session = self.real.new_context(color_scheme=look.scheme, viewport=size, **context)
         page = session.new_page()
         wrong: list[str] = []

@@ -11,6 +11,10 @@
     const dark = frame ? frame.documentElement.classList.contains("dark") : prefers.matches;
     root.classList.toggle("dark", dark);
     root.classList.toggle("light", !dark);
+    const behind = frame ? getComputedStyle(frame.documentElement).backgroundColor : "";
+    if (behind && behind !== "rgba(0, 0, 0, 0)") {
+      root.style.setProperty("--page", behind);
+    }
   };
   paint();
   prefers.addEventListener("change", paint);
