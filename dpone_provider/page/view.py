@@ -141,16 +141,11 @@ def _proof(evidence: Evidence, life: Life) -> Verdict:
         return Verdict(word="Gate failed", tone="bad", text=text)
     if life in ("running", "waiting"):
         return Verdict(word="Not yet", tone="busy", text="The proof is complete when the load ends.")
+    later = "a later try can finish it" if evidence.durable else "a later try loads again"
     if evidence.error is None:
-        return Verdict(
-            word="Not yet",
-            tone="warn",
-            text="No attempt is at work, and none said how it ended; a later one can finish it.",
-        )
+        return Verdict(word="Not yet", tone="warn", text=f"No attempt is at work, and none said how it ended; {later}.")
     if evidence.error.retryable:
-        return Verdict(
-            word="Not yet", tone="warn", text="Something could not be had in time; a later try can finish it."
-        )
+        return Verdict(word="Not yet", tone="warn", text=f"Something could not be had in time; {later}.")
     if evidence.target_commit == "not_started" or evidence.error.boundary in ("authoring", "admission"):
         return Verdict(word="None", tone="bad", text="The load stopped before there was anything to prove.")
     return Verdict(word="Failed", tone="bad", text="The evidence was read and does not stand. This answer is final.")
@@ -191,8 +186,9 @@ def _todo(evidence: Evidence, task: Task | None, life: Life) -> Next:
             text=evidence.next.text if evidence.error else next_try(evidence),
         )
     if life == "died":
+        sent = evidence.adds and evidence.target_commit in ("proven", "unknown")
         return Next(
-            title="Clear this task",
+            title="Look at the table first" if sent else "Clear this task",
             text=f"It ended without a last word, after step “{evidence.step}”. {next_try(evidence)}",
         )
     if life == "ended" and retryable and task.state == "failed":

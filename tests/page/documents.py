@@ -242,6 +242,23 @@ def plain() -> Evidence:
     )
 
 
+def appended() -> Evidence:
+    """An append whose rows were sent, and whose task died."""
+    own = ("staged", "dispatched", "proven")
+    line = tuple(step for step in steps(3) if step.step in own)
+    return attrs.evolve(
+        plain(),
+        adds=True,
+        target_commit="unknown",
+        governance="blocked",
+        step="append",
+        gates=(),
+        counts=(),
+        attempts=(attempt(1, "running", line, sent=0),),
+        next=running().next,
+    )
+
+
 DOCUMENTS = {
     "proven": proven(),
     "replayed": replayed(),
@@ -251,4 +268,5 @@ DOCUMENTS = {
     "uncertain": uncertain(),
     "running": running(),
     "plain": plain(),
+    "appended": appended(),
 }

@@ -74,6 +74,7 @@ ANSWERS = {
     "uncertain": ("up_for_retry", "Not known", "Not yet", "Wait: Airflow tries again by itself"),
     "running": ("running", "Not yet", "Not yet", "Wait"),
     "plain": ("success", "Yes, proven", "Checked, not kept", "Nothing to do"),
+    "appended": ("failed", "Not known", "Not yet", "Look at the table first"),
 }
 
 
@@ -93,6 +94,12 @@ def test_a_task_that_died_is_not_shown_as_running() -> None:
     view = load_view(documents.running(), task("failed"))
     assert (view.proof.tone, view.todo.title, view.refresh) == ("warn", "Clear this task", 0)
     assert [mark.look for mark in view.bars[-1].marks[:3]] == ["done", "stopped", "never"]
+
+
+def test_rows_that_may_be_in_the_table_twice_are_no_reason_to_clear_a_task_blindly() -> None:
+    text = shown(documents.appended(), task("failed")).text
+    assert "Are the rows in the table?" in text
+    assert "The next try may add the same rows again: look at the table first." in text
 
 
 def test_a_running_load_is_shown_at_the_milestone_that_it_works_on_and_is_looked_at_again() -> None:

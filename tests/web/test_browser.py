@@ -44,6 +44,7 @@ def airflow() -> StubAirflow:
 TABLES = {
     "proven": "orders", "replayed": "customers", "pending": "refunds", "failed": "payments", "refused": "sessions",
     "uncertain": "invoices", "running": "stock", "plain": "regions",
+    "appended": "events",
 }  # fmt: skip
 PLACES = {
     **{name: f"loads/{DAG}/{RUN}/{name}/-1" for name in (*DOCUMENTS, "died", "silent", "foreign")},
