@@ -136,9 +136,13 @@ class DponeLoadOperator(BaseOperator):
             context["outlet_events"][outlet].extra = {"dpone": asset_extra(outcome)}
 
     def _link(self, instance: Any) -> None:
-        """Airflow 3 writes the link when a task ends; a task that is at work, or is killed, has one too."""
+        """Airflow 3 writes the link when a task ends; so a task that is at work, or is killed, has one too.
+
+        The web server of 2.11 asks the link itself, which has no key.
+        """
         link = OperationLink()
-        instance.xcom_push(link.xcom_key, link.get_link(self, ti_key=instance))
+        if key := getattr(link, "xcom_key", None):
+            instance.xcom_push(key, link.get_link(self, ti_key=instance))
 
     def _check_killed(self) -> None:
         if self.killed:
