@@ -1,8 +1,9 @@
 """A mark: how far a source was read, as text that says what kind of value it is.
 
 ``number:42``, ``number:12.50``, ``date:2024-12-31``, ``datetime:2024-12-31T23:59:59.999`` (always UTC, with the digits
-of the column's unit), ``text:abc`` (compared byte by byte). The kind is there so that a column that changed its type is
-noticed.
+of the column's unit), ``local:2024-12-31T23:59:59.999`` (of a column without a time zone, as it stands there),
+``text:abc`` (compared byte by byte). The kind is there so that a column that changed its type is noticed: one that gets
+a time zone shifts its clock, and rows would stay behind.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ import pyarrow as pa
 
 from dpone_provider.errors import DponeError
 
-Family = Literal["number", "date", "datetime", "text"]
+Family = Literal["number", "date", "datetime", "local", "text"]
 MAX_MARK: Final = 1024
 """Most UTF-8 bytes of a mark."""
 
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _TYPES: Final = "Choose an integer, decimal, date, timestamp or text column."
 _RETYPED: Final = "Undo the change, or let the platform owner remove the mark: then everything is read again."
+_MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3}|\.[0-9]{6}|\.[0-9]{9})?"
 _SHAPES: Final[dict[Family, re.Pattern[str]]] = {
     "number": re.compile(r"-?[0-9]{1,80}(\.[0-9]{1,80})?"),
     "date": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    "datetime": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3}|\.[0-9]{6}|\.[0-9]{9})?"),
+    "datetime": re.compile(_MOMENT),
+    "local": re.compile(_MOMENT),
     "text": re.compile(r".*", re.DOTALL),
 }
 
@@ -57,7 +60,7 @@ class CursorMark:
 
     @property
     def bound(self) -> int | Decimal | date | datetime | str | None:
-        """The value as Python has it, to be bound to a query; a datetime is naive UTC, its nanoseconds cut off.
+        """The value as Python has it, to be bound to a query; a moment is naive, its nanoseconds cut off.
 
         Whatever a query lets through is compared again, exactly, by ``CursorReader``. Raises as ``parts`` does.
         """
@@ -68,7 +71,7 @@ class CursorMark:
                 return Decimal(text) if "." in text else int(text)
             case "date", text:
                 return self._real(date.fromisoformat, text)
-            case "datetime", text:
+            case "datetime" | "local", text:
                 return self._real(datetime.fromisoformat, text[:26])
             case _, text:
                 return text
@@ -111,7 +114,7 @@ def mark_scalar(after: CursorMark, kind: pa.DataType) -> pa.Scalar | None:
             made = _attempt(lambda: pa.scalar(Decimal(text), kind))
         case "date", text if pa.types.is_date32(kind):
             made = _attempt(lambda: pa.scalar(date.fromisoformat(text), kind))
-        case "datetime", text if pa.types.is_timestamp(kind):
+        case "datetime" | "local" as family, text if pa.types.is_timestamp(kind) and family == _clock(kind):
             made = _attempt(lambda: pa.scalar(_ticks(text, _DIGITS[kind.unit]), pa.int64()).cast(kind))
         case "text", text if pa.types.is_large_string(kind):
             made = pa.scalar(text, kind)
@@ -120,6 +123,10 @@ def mark_scalar(after: CursorMark, kind: pa.DataType) -> pa.Scalar | None:
     if made is None:
         raise no_mark(after.column, "changed its type: the mark that the last load left is no value of it")
     return made
+
+
+def _clock(kind: pa.TimestampType) -> Family:
+    return "local" if kind.tz is None else "datetime"
 
 
 def _attempt(make: Callable[[], pa.Scalar]) -> pa.Scalar | None:
@@ -143,7 +150,7 @@ def written(column: str, top: pa.Scalar) -> str:
     kind = top.type
     try:
         if pa.types.is_timestamp(kind):
-            text = f"datetime:{np.datetime64(top.value, kind.unit)}"
+            text = f"{_clock(kind)}:{np.datetime64(top.value, kind.unit)}"
         elif pa.types.is_date32(kind):
             text = f"date:{top.as_py().isoformat()}"
         elif pa.types.is_large_string(kind):

@@ -120,8 +120,8 @@ def test_the_server_is_asked_only_for_what_is_new(endpoint: Endpoint, http: TcpP
         (pa.array([date(2024, 2, 29), date(2024, 3, 1)], pa.date64()), "date:2024-02-29", "date:2024-03-01", None),
         (
             pa.array([datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 1)], pa.timestamp("us")),
-            "datetime:2024-01-01T00:00:00",
-            "datetime:2024-01-01T00:00:00.000001",
+            "local:2024-01-01T00:00:00",
+            "local:2024-01-01T00:00:00.000001",
             None,
         ),
         (
@@ -143,6 +143,15 @@ def test_a_file_is_filtered_by_the_mark(tmp_path: Path, array: pa.Array, below: 
     assert again == mark
     assert above == (rest or array.to_pylist()[1:])
     assert filed(path, mark) == ([], mark)
+
+
+@pytest.mark.parametrize(
+    ("zone", "mark"), [("UTC", "local:2024-01-01T00:00:00"), (None, "datetime:2024-01-01T00:00:00")]
+)
+def test_a_column_that_got_or_lost_its_time_zone_is_another_one(tmp_path: Path, zone: str | None, mark: str) -> None:
+    """Its clock was shifted by hours: rows written since the mark may stand below it now."""
+    path = table(tmp_path, pa.array([datetime(2023, 12, 31, 23)], pa.timestamp("us", zone)))
+    assert refusal(lambda: filed(path, mark)).code == "DPONE_SOURCE_STATE_UNCERTAIN"
 
 
 def test_rows_equal_to_the_mark_are_not_read_again(tmp_path: Path) -> None:
@@ -328,6 +337,7 @@ def test_a_bound_is_what_a_query_of_another_database_takes() -> None:
         "number:7.50": Decimal("7.50"),
         "date:2024-02-29": date(2024, 2, 29),
         "datetime:2024-01-01T00:00:00": datetime(2024, 1, 1),
+        "local:2024-01-01T00:00:00.001": datetime(2024, 1, 1, 0, 0, 0, 1000),
         "datetime:2024-01-01T00:00:00.123456789": datetime(2024, 1, 1, 0, 0, 0, 123456),
         "text:number:7": "number:7",
     }

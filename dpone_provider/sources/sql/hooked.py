@@ -70,6 +70,7 @@ class HookStream:
         names = [str(column[0]) for column in described]
         self._rows = Rows(names, self._first, self._declared, digits=_digits(described))
         self.schema = self._rows.schema
+        self._require_ordered()
 
     def read(self) -> pa.RecordBatch | None:
         rows, self._first = self._first, ()
@@ -87,6 +88,15 @@ class HookStream:
                     getattr(connection, call, lambda: None)()
             except DponeError:
                 continue
+
+    def _require_ordered(self) -> None:
+        """Decimals that are read as their text have another order than numbers: "100" stands below "99"."""
+        cursor = self._after.column if self._after is not None else None
+        for column in self._rows.columns:
+            if column.name == cursor and Decimal in column.kinds and pa.types.is_string(column.type):
+                problem = f"Column {column.name} has decimals without known digits, so it cannot be a cursor."
+                remedy = "Make it Decimal(p, s) in the target, or CAST it to an integer in source.query."
+                raise DponeError("DPONE_SOURCE_INVALID", problem, remedy=remedy, context={"column": column.name})
 
     def _fetched(self) -> list[Row]:
         return [tuple(row) for row in self._cursor.fetchmany(self._spec.batch_rows)]

@@ -53,9 +53,11 @@ def _comparison(column: Column, family: str, text: str, *, utf8: bool) -> tuple[
         return "::int8", text, ""
     if family == "date" and pa.types.is_date(kind):
         return "::date", text, ""
-    if family == "datetime" and pa.types.is_timestamp(kind):
-        moment = text[:_MICROSECONDS]  # more digits would be rounded, up perhaps
-        return ("::timestamptz", f"{moment}Z", "") if kind.tz else ("::timestamp", moment, "")
+    moment = text[:_MICROSECONDS]  # more digits would be rounded, up perhaps
+    if family == "datetime" and pa.types.is_timestamp(kind) and kind.tz:
+        return "::timestamptz", f"{moment}Z", ""
+    if family == "local" and pa.types.is_timestamp(kind) and not kind.tz:
+        return "::timestamp", moment, ""
     if family == "text" and column.oid in (_TEXT, _VARCHAR) and utf8 and "\0" not in text:
         return "", text, ' COLLATE "C"'
     return None

@@ -82,19 +82,23 @@ class SqliteRows:
 
 
 def _after(names: Sequence[str], after: CursorMark | None, *, utf8: bool) -> tuple[str, Value]:
-    """A condition that leaves out rows only when they surely were read before, and its value; NULLs are let through."""
+    """A condition that leaves out rows only when they surely were read before, and its value.
+
+    NULLs, and values of another kind than the mark's, are let through, so that they are seen and refused. SQLite sorts
+    numbers before all text; what cannot be a number stays text in every comparison.
+    """
     parts = after.parts if after is not None and names.count(after.column) == 1 else None
     if after is None or parts is None:
         return "", ()
     (family, text), name = parts, f"c{names.index(after.column)}"
     value: int | str
     if family == "number" and "." not in text and abs(int(text)) < 2**63:
-        value = int(text)
+        value, other = int(text), ">= ''"
     elif family == "text" and utf8:
-        value = text
+        value, other = text, "< ''"
     else:
         return "", ()
-    return f" WHERE {name} COLLATE BINARY > ? OR {name} IS NULL", (value,)
+    return f" WHERE {name} COLLATE BINARY > ? OR {name} {other} OR {name} IS NULL", (value,)
 
 
 def _failed(error: Exception, names: Sequence[str]) -> DponeError:

@@ -82,6 +82,29 @@ def test_the_mark_is_bound_to_the_query(endpoint: HookEndpoint, hook: Hook, mark
     assert any('q."id" > ' in statement for statement in hook.ran) is (mark is not None)
 
 
+@pytest.mark.parametrize("target", ["Int64", "String", "Decimal(9, 0)"])
+def test_decimals_are_a_cursor_only_where_their_digits_are_known(hook: Hook, target: str) -> None:
+    """As text, 100 stands below 99: rows would stay behind without a word."""
+
+    class Decimals(Hook):
+        def get_conn(self) -> sqlite3.Connection:
+            sqlite3.register_converter("NUMBER", lambda text: Decimal(text.decode()))
+            connection = super().get_conn()
+            connection.execute("CREATE TEMP TABLE n (k NUMBER)")
+            connection.executemany("INSERT INTO n VALUES (?)", [(number,) for number in range(95, 105)])
+            return connection
+
+    endpoint = HookEndpoint(ref="h", hook=lambda: Decimals(hook.path))
+    options: dict[str, Any] = {"after": CursorMark(column="k"), "columns": (("k", target),)}
+    if target.startswith("Decimal"):
+        with opened("SELECT k FROM n", endpoint, **options) as source:
+            assert sum(batch.num_rows for batch in source.batches()) == 10
+            assert source.mark == "number:104"
+    else:
+        error = failure("SELECT k FROM n", endpoint, **options)
+        assert (error.code, error.context["column"]) == ("DPONE_SOURCE_INVALID", "k")
+
+
 def test_text_is_compared_here_since_its_order_is_the_databases(endpoint: HookEndpoint, hook: Hook) -> None:
     query = 'SELECT name FROM "a b"'
     assert read(query, endpoint, after=CursorMark(column="name", value="text:n998")).num_rows == 1

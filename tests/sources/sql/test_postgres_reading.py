@@ -92,9 +92,9 @@ def _agrees(kind: str, read_value: Any, printed: str | None, value: Any) -> bool
         ("date '2024-01-01' + g", "date:2026-09-17", 10, "date:2026-09-27"),
         (
             "timestamp '2024-01-01' + g * interval '1 microsecond'",
-            "datetime:2024-01-01T00:00:00.000990",
+            "local:2024-01-01T00:00:00.000990",
             10,
-            "datetime:2024-01-01T00:00:00.001000",
+            "local:2024-01-01T00:00:00.001000",
         ),
         (
             "timestamptz '2024-01-01 00:00Z' + g * interval '1 second'",
@@ -128,6 +128,14 @@ def test_only_rows_above_the_mark_are_sent_by_the_server(
         assert sum(batch.num_rows for batch in source.batches()) == found
         assert source.mark == top
     assert sum(sent) == found
+
+
+@DRIVERS
+def test_a_column_that_got_a_time_zone_stops_the_load(postgres: Postgres, adbc: bool) -> None:
+    """ALTER TABLE … TYPE timestamptz reads the old values in the session's zone: all of them are hours earlier."""
+    query = "SELECT timestamp '2024-01-01 12:00' AT TIME ZONE 'Asia/Kathmandu' AS k"
+    after = CursorMark(column="k", value="local:2024-01-01T11:00:00.000000")
+    assert failure(query, postgres.endpoint(adbc=adbc), after=after).code == "DPONE_SOURCE_STATE_UNCERTAIN"
 
 
 @DRIVERS

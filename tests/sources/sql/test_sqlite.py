@@ -169,6 +169,27 @@ def _kept(batch: pa.RecordBatch | None, fetched: list[int]) -> pa.RecordBatch | 
     return batch
 
 
+@DRIVERS
+@pytest.mark.parametrize(
+    ("declared", "values", "mark"),
+    [
+        ("TEXT", ("10", "11"), "number:9"),
+        ("", ("10", "11"), "number:9"),
+        ("INTEGER", (10, 11), "text:2024-01-01"),
+        ("", (10, 11), "text:2024-01-01"),
+        ("INTEGER", ("a", 5), "text:2024-01-01"),
+        ("", ("a", 5), "text:2024-01-01"),
+    ],
+)
+def test_values_of_another_kind_than_the_mark_are_never_left_behind(
+    file: Make, declared: str, values: tuple[Any, ...], mark: str, adbc: bool
+) -> None:
+    endpoint = file([(value,) for value in values], columns=f"v {declared}", adbc=adbc)
+    live = (("v", "UInt64" if mark.startswith("number") else "String"),)
+    error = failure("SELECT * FROM t", endpoint, after=CursorMark(column="v", value=mark), columns=live)
+    assert error.code in ("DPONE_SOURCE_STATE_UNCERTAIN", "DPONE_SOURCE_VALUE_REFUSED")
+
+
 def test_null_in_the_cursor_column_is_seen_and_refused(file: Make) -> None:
     error = failure("SELECT * FROM t", file([(1,), (None,)]), after=CursorMark(column="v", value="number:0"))
     assert (error.code, error.context["column"]) == ("DPONE_SOURCE_INVALID", "v")
