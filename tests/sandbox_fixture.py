@@ -5,28 +5,58 @@ Every server is bound to the pytest process: it stops by itself even when pytest
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from dpone_provider.sandbox.config import SandboxConfig
+from dpone_provider.errors import DponeError
+from dpone_provider.sandbox.config import MAIN_USER, SandboxConfig, SandboxUser
 from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
 from dpone_provider.sandbox.zookeeper import missing_package, zookeeper
 
 Sql = Callable[..., list[tuple[Any, ...]]]
+CLUSTERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "main": (("ch-2", "ch-1"),),
+    "moved": (("ch-1", "ch-3"),),
+    "alone": (("ch-1",),),
+    "shards": (("ch-1",), ("ch-2",)),
+    "twice": (("ch-1", "ch-1"),),
+    "outer": (("ch-1", "ch-2"),),  # the only one without internal replication
+}
+"""Shards of replicas, by cluster."""
+
+
+def elements(replica: str) -> str:
+    """The clusters, and a replica's own name, as elements of a server's configuration."""
+    lines = []
+    for name, shards in CLUSTERS.items():
+        lines.append(f"<{name}>")
+        for shard in shards:
+            listed = "".join(f"<replica><host>{host}</host><port>9000</port></replica>" for host in shard)
+            internal = str(name != "outer").lower()
+            lines.append(f"<shard><internal_replication>{internal}</internal_replication>{listed}</shard>")
+        lines.append(f"</{name}>")
+    macros = f"<macros><replica>{replica}</replica></macros>"
+    return f'<remote_servers replace="1">{"".join(lines)}</remote_servers>{macros}'
 
 
 @attrs.frozen(kw_only=True)
 class SandboxPair:
-    """Two servers on one ZooKeeper with one KeeperMap namespace. ``table`` exists on both: (k String, v UInt64)."""
+    """Two servers on one ZooKeeper with one KeeperMap namespace. ``table`` exists on both: (k String, v UInt64).
+
+    Both list the clusters of ``CLUSTERS``; the names of their replicas resolve to nothing.
+    """
 
     first: RunningSandbox
     second: RunningSandbox
     zookeeper: str
+    configs: tuple[SandboxConfig, ...]
     table: str = "pair.cell"
 
 
@@ -103,20 +133,30 @@ def zookeeper_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 @pytest.fixture(scope="session")
 def sandbox_pair(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxPair]:
-    """Two servers that share one KeeperMap table (see SandboxConfig for why they differ in their paths)."""
+    """Two servers that share one KeeperMap table."""
+    with two_servers(zookeeper_address, tmp_path_factory.mktemp("pair")) as pair:
+        yield pair
+
+
+@contextlib.contextmanager
+def two_servers(zookeeper_address: str, folder: Path) -> Iterator[SandboxPair]:
+    """Two servers on one ZooKeeper (see SandboxConfig for why they differ in their paths)."""
     server = SandboxServer()
-    common = SandboxConfig(folder=tmp_path_factory.mktemp("first"), zookeeper=zookeeper_address, bound_to_starter=True)
+    user = SandboxUser(name=MAIN_USER, password=secrets.token_urlsafe(24))  # a cluster's servers know the same users
+    common = SandboxConfig(folder=folder / "first", zookeeper=zookeeper_address, users=(user,), bound_to_starter=True)
     create = "CREATE TABLE pair.cell (k String, v UInt64) ENGINE = KeeperMap('/pair_cell') PRIMARY KEY k"
+    configs = (
+        attrs.evolve(common, keeper_map_prefix="/share/keeper_map", elements=elements("ch-1")),
+        attrs.evolve(common, folder=folder / "second", keeper_root="/share", elements=elements("ch-2")),
+    )
     started: list[RunningSandbox] = []
     try:
-        for config in (
-            attrs.evolve(common, keeper_map_prefix="/share/keeper_map"),
-            attrs.evolve(common, folder=tmp_path_factory.mktemp("second"), keeper_root="/share"),
-        ):
+        for config in configs:
             started.append(server.start(config))
             ask(started[-1], "CREATE DATABASE pair ENGINE = Atomic")
             ask(started[-1], create)
-        yield SandboxPair(first=started[0], second=started[1], zookeeper=zookeeper_address)
+        yield SandboxPair(first=started[0], second=started[1], zookeeper=zookeeper_address, configs=configs)
     finally:
         for running in started:
-            server.stop(running.folder)
+            with contextlib.suppress(DponeError):  # a test may have killed it
+                server.stop(running.folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,6 +12,11 @@ from dpone_provider.clickhouse.catalog import ColumnState, only_row, table_state
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.manifest.spec import PhysicalDesign
 from dpone_provider.wire import Effect, StatementFailed
+
+REPLICATED: Final = "ReplicatedMergeTree"
+KEEPER_PATH: Final = "/clickhouse/tables/{uuid}"
+"""Of a replicated generation: every generation has a UUID of its own, the same on every replica."""
+_ENGINES: Final = {REPLICATED: f"{REPLICATED}('{KEEPER_PATH}', '{{replica}}')"}
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +47,7 @@ def generation_ddl(
     order = ", ".join(quote.identifier(item) if item in names else item for item in design.order_by)
     parts = [
         f"CREATE TABLE {quote.table(database, name)} UUID {quote.string(uuid)} ({body})",
-        f"ENGINE = {design.engine}",
+        f"ENGINE = {_ENGINES.get(design.engine, design.engine)}",
     ]
     if design.partition_by is not None:
         by = design.partition_by

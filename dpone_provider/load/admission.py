@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import attrs
+
 from dpone_provider.clickhouse.catalog import TableState, database_engine, row_policies, table_state
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.errors import DponeError
@@ -11,16 +15,31 @@ from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.wire import StatementFailed
 
 
-def admit_target(client: ControlClient, target: TableRef) -> TableState | None:
-    """The live table, or None when there is none yet.
+def admit_target(clients: Mapping[str, ControlClient], target: TableRef, engine: str) -> TableState | None:
+    """The live table, as the first replica has it, or None when there is none yet. ``engine``: of a new generation.
 
-    Raises DPONE_TARGET_UNSUPPORTED: the database is not Atomic, or the table is something that a new generation would
-    not be.
+    Raises DPONE_TARGET_UNSUPPORTED: the database is not Atomic, the table is something that a new generation would
+    not be, or the replicas have different ones.
     """
+    found = {name: _admit_replica(name, clients[name], target, engine) for name in clients}
+    first, *others = found.values()
+    shape = _shape(first)
+    if any(_shape(other) != shape for other in others):
+        problem = f"{target.database}.{target.name} is not the same table on {', '.join(found)}"
+        raise _unsupported(problem, "Make its columns and settings alike on every replica, or drop it on all of them.")
+    return first
+
+
+def _shape(state: TableState | None) -> TableState | None:
+    """What must be alike; the UUID may differ, and so may what is said about the table."""
+    return attrs.evolve(state, uuid="", comment="") if state is not None else None
+
+
+def _admit_replica(replica: str, client: ControlClient, target: TableRef, wanted: str) -> TableState | None:
     try:
-        engine = database_engine(client, target.database)
-        state = table_state(client, target.database, target.name) if engine is not None else None
-        policies = row_policies(client, target.database, target.name) if state is not None else 0
+        engine = database_engine(client, target.database, replica=replica)
+        state = table_state(client, target.database, target.name, replica=replica) if engine is not None else None
+        policies = row_policies(client, target.database, target.name, replica=replica) if state is not None else 0
     except StatementFailed as failed:
         raise unreadable(failed, "the target") from None
     if engine is None:
@@ -28,7 +47,7 @@ def admit_target(client: ControlClient, target: TableRef) -> TableState | None:
     if engine != "Atomic":
         raise _unsupported(f"Database {target.database} has engine {engine}, not Atomic", "Use an Atomic database.")
     if state is not None:
-        _admit_table(state, f"{target.database}.{target.name}", policies)
+        _admit_table(state, f"{target.database}.{target.name}", policies, wanted)
     return state
 
 
@@ -94,13 +113,13 @@ def _identity(state: TableState) -> tuple[object, ...]:
     return state.uuid, state.engine, state.columns, state.dependents
 
 
-def _admit_table(state: TableState, name: str, policies: int) -> None:
+def _admit_table(state: TableState, name: str, policies: int, engine: str) -> None:
     expressions = [column.name for column in state.columns if column.default_kind]
     checks = (
         (
-            state.engine != "MergeTree",
-            f"{name} has engine {state.engine}, not plain MergeTree",
-            "Use a plain MergeTree.",
+            state.engine != engine,
+            f"{name} has engine {state.engine}, not plain {engine}",
+            f"Use a plain {engine}.",
         ),
         (state.has_ttl, f"{name} has a TTL, which changes data by itself", "Remove the TTL."),
         (

@@ -73,7 +73,7 @@ class Prover:
                 "engine_full": state.engine_full,
                 "schema_digest": canonical.digest([list(pair) for pair in fit.target_columns]),
                 "keeper_name": "",
-                "keeper_path": "",
+                "keeper_path": _keeper_path(state),
             },
             target_plan=self._target_plan(state, counted),
             receipt=receipt,
@@ -94,6 +94,10 @@ class Prover:
             return approximate_distinct(room.control, room.spec.sink.table.database, self._order.name, names)
         except StatementFailed as failed:
             raise staging_failed(failed, "The distinct values of the generation could not be estimated") from failed
+
+
+def _keeper_path(state: TableState) -> str:
+    return staging.KEEPER_PATH.replace("{uuid}", state.uuid) if state.engine == staging.REPLICATED else ""
 
 
 def _effective_plan(spec: LoadSpec, schema: pa.Schema, fit: Fit) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
 from dpone_provider.load.observing import answer_of
+from dpone_provider.load.spreading import Replication
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import AcceptanceMetricsRecorder
 from dpone_provider.quality.metric_request import UNAVAILABLE, MetricRequest, unobserved
@@ -38,21 +39,32 @@ def _unnoted(step: str, details: Details) -> None:
 class StagingRoom:
     """What a staging works with.
 
-    ``live``: the target table as admitted, None when there is none; ``replicas``: the inventory's names. ``begin``
-    gives the execution of this load's gates, by load id: its owner accepts the state at the path's end. ``note``
-    records a load step once it is done (X9).
+    ``clients``: one for each replica, by its sorted name; ``replication``: how rows get to all of them, None for one
+    server. ``live``: the target table as admitted, None when there is none. ``begin`` gives the execution of this
+    load's gates, by load id: its owner accepts the state at the path's end. ``note`` records a load step once it is
+    done (X9).
     """
 
     spec: LoadSpec
-    control: ControlClient
+    clients: Mapping[str, ControlClient]
     sink: Endpoint
     source: SourceEndpoint | None
     live: TableState | None
-    replicas: tuple[str, ...]
     wire: Wire
     begin: Callable[[str], QualityGateExecution]
     notify: Callable[[str, dict[str, Any]], None]
     note: Callable[[str, Details], None] = _unnoted
+    replication: Replication | None = None
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The names of the replicas."""
+        return tuple(self.clients)
+
+    @property
+    def control(self) -> ControlClient:
+        """The first replica, on which the generation is looked at."""
+        return self.clients[self.replicas[0]]
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 import pyarrow as pa
 
 from dpone_provider.clickhouse import staging
@@ -16,6 +17,7 @@ from dpone_provider.load.gating import hasher_of
 from dpone_provider.load.proving import Prover
 from dpone_provider.load.reading import Reading, StagingRoom
 from dpone_provider.load.refusals import staging_failed
+from dpone_provider.load.spreading import require_everywhere
 from dpone_provider.load.target_plan import admit_request
 from dpone_provider.quality.metric_request import MetricRequest, plan_requests
 from dpone_provider.replay.identity import authored_comment
@@ -55,6 +57,7 @@ class ArrowStager:
             reading.require_observable()
             self._create(order, columns)
             self._insert(order, reading)
+            require_everywhere(room, order, source.rows)
         return Prover(room, order, reading).prove()
 
     def _reading(self, order: StagingOrder, source: OpenSource, columns: Columns) -> Reading:
@@ -90,17 +93,21 @@ class ArrowStager:
     def _create(self, order: StagingOrder, columns: Columns) -> None:
         room, sink = self._room, self._room.spec.sink
         kept = authored_comment(room.live.comment) if room.live is not None else ""
+        replication = room.replication
+        engine = replication.engine if replication is not None else sink.design.engine
         room.notify("create", {"name": order.name})
         try:
-            staging.create_generation(
-                room.control,
-                database=sink.table.database,
-                name=order.name,
-                uuid=order.uuid,
-                columns=columns,
-                design=sink.design,
-                comment=f"{kept}\n{order.mark}" if kept else order.mark,
-            )
+            for replica, client in room.clients.items():
+                staging.create_generation(
+                    client,
+                    database=sink.table.database,
+                    name=order.name,
+                    uuid=order.uuid,
+                    columns=columns,
+                    design=attrs.evolve(sink.design, engine=engine),
+                    comment=f"{kept}\n{order.mark}" if kept else order.mark,
+                    replica=replica,
+                )
         except StatementFailed as failed:
             raise staging_failed(failed, "The generation's table could not be created") from failed
 

@@ -27,6 +27,7 @@ _STORAGE: Path = (*_DESIGN, "storage", "clickhouse")
 _BUDGET: Path = ("sink", "strategy", "max_source_bytes")
 _MODE: Path = ("sink", "strategy", "mode")
 _CURSOR: Path = ("source", "cursor")
+_CLUSTER: Path = ("sink", "cluster")
 _STAGING: Path = ("sink", "staging", "schema")
 _GATES: Path = ("quality", "gates")
 _TTL = re.compile(r"\bttl\b", re.IGNORECASE)
@@ -94,8 +95,11 @@ def _route(source: SourceSpec | None, sink: SinkSpec, quality: QualityPolicy) ->
     append, durable = sink.strategy.mode == "append", sink.durable_quality_replay
     if sink.strategy.mode not in MODES:
         yield _refused(_MODE, "there is no load of this mode", f"Use one of {', '.join(MODES)}.")
-    if sink.cluster:
-        yield _refused(("sink", "cluster"), "loads of more than one server are not available yet")
+    if sink.cluster and append:
+        yield _refused(_CLUSTER, "append adds rows through one server", "Leave sink.cluster out.")
+    elif sink.cluster and not durable:  # nobody would finish a switch that some replicas have made
+        message = "a cluster needs durable_quality_replay: true"
+        yield _refused(_CLUSTER, message, "Set it, so that a retry finishes what some replicas have not done.")
     if source is not None and source.cursor is not None and not append:
         message = "a cursor works with append only: a full refresh reads everything"
         yield _refused(_CURSOR, message, "Remove it, or set sink.strategy.mode to append.")
@@ -109,9 +113,11 @@ def _staged(sink: SinkSpec) -> Faults:
     if sink.staging_database is not None:  # the switch of two names works inside one database only
         remedy = "Leave sink.staging out, or name the target's schema."
         yield _refused(_STAGING, "staging must be in the target's database", remedy)
-    if sink.design.engine != "MergeTree":  # what merges away rows has no count that could be proven
-        message = "the engine must be plain MergeTree; others, replicated ones too, are not available yet"
-        yield _refused((*_STORAGE, "engine"), message, "Write engine: MergeTree, or leave it out.")
+    engine = "ReplicatedMergeTree" if sink.cluster else "MergeTree"
+    if sink.design.engine != engine:  # what merges away rows has no count that could be proven
+        only = "" if sink.cluster else "; a replicated one needs sink.cluster"
+        message = f"the engine must be plain {engine}{only}"
+        yield _refused((*_STORAGE, "engine"), message, f"Write engine: {engine}, or leave it out.")
 
 
 def _append(sink: SinkSpec, quality: QualityPolicy) -> Faults:

@@ -6,7 +6,9 @@ from typing import Literal
 
 import attrs
 
+from dpone_provider import canonical
 from dpone_provider.errors import DponeError
+from dpone_provider.replay.capsule import CapsuleError, QualityReplayCapsule
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.record import MAX_ENDED, UNSEALED, AuthorityRecord, Ended, Found
 
@@ -15,13 +17,21 @@ STALE_CLAIM_AFTER_MS = 900_000
 
 @attrs.frozen(kw_only=True)
 class Claimant:
-    """An attempt that wants the slot. ``owner``: its fresh random 32-hex token."""
+    """An attempt that wants the slot. ``owner``: its fresh random 32-hex token; ``replicas``: sorted names."""
 
     operation: Operation
     admission_digest: str
     owner: str
     replicas: tuple[str, ...]
     stale_after_ms: int = STALE_CLAIM_AFTER_MS
+    inventory_digest: str = attrs.field(
+        default=attrs.Factory(lambda me: inventory_digest(me.replicas), takes_self=True)
+    )
+
+
+def inventory_digest(replicas: tuple[str, ...]) -> str:
+    """The digest of an inventory of which only names are known: 64 hex."""
+    return canonical.digest([{"host": name} for name in sorted(replicas)])
 
 
 @attrs.frozen(kw_only=True)
@@ -79,7 +89,7 @@ def _own(record: AuthorityRecord, found: Found, me: Claimant) -> Claim | Refused
                 target_commit="proven" if record.phase in {"COMMITTED", "COMPLETE"} else "unknown",
             )
         )
-    if record.replicas != me.replicas:
+    if record.replicas != me.replicas or _inventory_moved(record, me):
         return Refused(
             error=DponeError(
                 "DPONE_REPLAY_QUALITY_EVIDENCE_MISMATCH",
@@ -89,6 +99,17 @@ def _own(record: AuthorityRecord, found: Found, me: Claimant) -> Claim | Refused
         )
     taken = attrs.evolve(record, owner=me.owner, epoch=record.epoch + 1)
     return Claim(how="take_over", record=taken, attempt=attempt)
+
+
+def _inventory_moved(record: AuthorityRecord, me: Claimant) -> bool:
+    """Whether the cluster is not the sealed one any more. What cannot be read is judged where the proof is."""
+    if not record.operation.target.cluster or record.capsule is None:
+        return False
+    try:
+        sealed = QualityReplayCapsule.parse(record.capsule).core["binding"]["inventory_digest"]
+    except CapsuleError:
+        return False
+    return bool(sealed != me.inventory_digest)
 
 
 def _foreign(record: AuthorityRecord, found: Found, me: Claimant) -> Claim | Refused:

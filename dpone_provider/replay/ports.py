@@ -159,13 +159,18 @@ class Stager(Protocol):
         """Stage, check gates, observe. Raises ``DponeError`` when the source, the staging or a gate fails."""
 
 
+def _unchanging() -> None:
+    return None
+
+
 @attrs.frozen(kw_only=True)
 class Ports:
     """What a session works through.
 
     ``notify(step, facts)`` tells each step before it acts; ``check_cancelled`` raises when the attempt must not go
     on; ``new_id`` gives 32 hex, ``new_uuid`` a UUID text; ``clock`` is monotonic seconds. ``reader`` observes the
-    live generation within ``observe_within`` seconds; None: nothing can be observed (R1).
+    live generation within ``observe_within`` seconds; None: nothing can be observed (R1). ``require_inventory`` raises
+    when the replicas are not those of the claim any more; asked before the permit (A5).
     """
 
     store: AuthorityStore
@@ -178,6 +183,7 @@ class Ports:
     check_cancelled: Callable[[], None]
     reader: BoundedTargetAcceptanceReader | None = None
     observe_within: float = BUDGET_SECONDS
+    require_inventory: Callable[[], None] = _unchanging
 
 
 def required_reader(ports: Ports) -> BoundedTargetAcceptanceReader:

@@ -22,11 +22,6 @@ from dpone_provider.replay.record import AuthorityRecord, Found
 BOUNDARY: Final = "resume_validation"
 
 
-def inventory_digest(replicas: tuple[str, ...]) -> str:
-    """The digest of the sorted inventory rows: 64 hex."""
-    return canonical.digest([{"host": name} for name in sorted(replicas)])
-
-
 def seal(me: Claimant, policy: QualityPolicy, proof: StagedProof, load_id: str) -> QualityReplayCapsule:
     """The PREPARED capsule of a proven staging: v2 when it has a target to observe, else v1 (C1).
 
@@ -47,7 +42,7 @@ def seal(me: Claimant, policy: QualityPolicy, proof: StagedProof, load_id: str) 
             "target_key": me.operation.target.key,
             "operation_id": me.operation.operation_id,
             "fence_token": me.owner,
-            "inventory_digest": inventory_digest(me.replicas),
+            "inventory_digest": me.inventory_digest,
             "plan_digest": canonical.digest(plan),
             "desired": dict(proof.desired),
             "staged_rows": proof.rows,
@@ -96,7 +91,7 @@ def check_stored(found: Found, me: Claimant, policy: QualityPolicy) -> Proof:
         (core["admission_digest"], me.admission_digest),
         (binding["target_key"], me.operation.target.key),
         (binding["operation_id"], me.operation.operation_id),
-        (binding["inventory_digest"], inventory_digest(me.replicas)),
+        (binding["inventory_digest"], me.inventory_digest),
         (binding["plan_digest"], canonical.digest(core["effective_plan"])),
         (binding["staged_rows"], core["target_probe"]["row_count"]),
         (binding["desired"]["uuid"], record.generation),

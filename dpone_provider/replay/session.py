@@ -137,6 +137,7 @@ class QualityReplaySession:
             case do.Restart():
                 self._restart()
             case do.Dispatch(candidates):
+                self._ports.require_inventory()
                 self._ports.notify("permit", {"epoch": record.epoch})
                 self.tenure.change(phase="DISPATCHING", candidates=candidates)
                 self._remember(seen={}, inherited=False)

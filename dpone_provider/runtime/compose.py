@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import attrs
@@ -16,12 +16,15 @@ import attrs
 from dpone_provider.clickhouse.authority_store import ClickHouseReplayQualityStore
 from dpone_provider.clickhouse.catalog import ClickHouseCatalog, TableState
 from dpone_provider.clickhouse.control import ControlClient
+from dpone_provider.clickhouse.endpoint import Endpoint
+from dpone_provider.clickhouse.inventory import Inventory, read_inventory, require_same
 from dpone_provider.clickhouse.publisher import ClickHousePublisher
 from dpone_provider.errors import DponeError
 from dpone_provider.load.admission import admit_target
 from dpone_provider.load.operation import observes_target, operation_of
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.load.refusals import unreadable
+from dpone_provider.load.spreading import Replication, admit_macros
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec, SourceSpec, SqlSource
 from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
@@ -35,6 +38,7 @@ from dpone_provider.sources.sql.endpoint import SourceEndpoint
 from dpone_provider.wire import DirectWire, StatementFailed, Wire
 
 REPLICA = "single"
+"""The name of the one server of a load without a cluster."""
 Notify = Callable[[str, dict[str, Any]], None]
 
 
@@ -51,6 +55,7 @@ class Surroundings:
     """Everything that a load takes from outside and that tests replace.
 
     Wire, clock, randomness, cancellation, telling. ``observe_within``: seconds that an observation may take.
+    ``replication``: what brings rows to the other replicas of a cluster.
     """
 
     notify: Notify = _silent
@@ -61,11 +66,15 @@ class Surroundings:
     new_uuid: Callable[[], str] = attrs.field(default=lambda: str(uuid.uuid4()))
     stale_after_ms: int = STALE_CLAIM_AFTER_MS
     observe_within: float = BUDGET_SECONDS
+    replication: Replication = attrs.field(factory=Replication)
 
 
 @attrs.frozen(kw_only=True)
 class Composition:
-    """The adapters of one load on one server, and what identifies it."""
+    """The adapters of one load, and what identifies it. ``clients``: one for each replica, by its sorted name.
+
+    ``inventory``: of the cluster, None for one server; it is read through ``door``, the connection's own host.
+    """
 
     spec: LoadSpec
     identity: RunIdentity
@@ -73,13 +82,15 @@ class Composition:
     around: Surroundings
     sink: ClickHouseSink
     source: SourceEndpoint | None
-    control: ControlClient
+    door: ControlClient
+    clients: Mapping[str, ControlClient]
+    inventory: Inventory | None
     catalog: ClickHouseCatalog
     publisher: ClickHousePublisher
 
     def session(self, notify: Notify) -> QualityReplaySession:
         """A session of the durable route that tells ``notify``, its authority admitted (A1). Raises ``DponeError``."""
-        store = ClickHouseReplayQualityStore({REPLICA: self.control}, self.authority_database)
+        store = ClickHouseReplayQualityStore(self.clients, self.authority_database)
         try:
             store.admit()
         except StatementFailed as failed:
@@ -88,8 +99,9 @@ class Composition:
             operation=self.operation,
             admission_digest=admission_digest(self.spec),
             owner=self.around.new_id(),
-            replicas=(REPLICA,),
+            replicas=self.replicas,
             stale_after_ms=self.around.stale_after_ms,
+            **({"inventory_digest": self.inventory.digest} if self.inventory is not None else {}),
         )
         ports = Ports(
             store=store,
@@ -102,8 +114,24 @@ class Composition:
             check_cancelled=self.around.check_cancelled,
             reader=self._reader(),
             observe_within=self.around.observe_within,
+            require_inventory=self._require_inventory,
         )
         return QualityReplaySession(ports, claimant, self.spec.quality, keep_previous=self.spec.sink.keep_previous)
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The names of the replicas, sorted."""
+        return tuple(self.clients)
+
+    @property
+    def control(self) -> ControlClient:
+        """The first replica."""
+        return self.clients[self.replicas[0]]
+
+    @property
+    def replication(self) -> Replication | None:
+        """What brings rows to the other replicas; None for one server."""
+        return self.around.replication if self.inventory is not None else None
 
     @property
     def database(self) -> str:
@@ -122,12 +150,21 @@ class Composition:
 
     def admit_target(self) -> TableState | None:
         """The live table, admitted for this route (M7); None when there is none yet."""
-        state = admit_target(self.control, self.spec.sink.table)
+        replication = self.replication
+        engine = replication.engine if replication is not None else "MergeTree"
+        if replication is not None:
+            admit_macros(tuple(self.clients.items()))
+        state = admit_target(self.clients, self.spec.sink.table, engine)
         if self.observes and self.sink.target_acceptance_reader is None:
             from dpone_provider.reader.admission import admit_reader_settings
 
-            admit_reader_settings(self.control)
+            for client in self.clients.values():
+                admit_reader_settings(client)
         return state
+
+    def _require_inventory(self) -> None:
+        if self.inventory is not None:
+            require_same(self.door, self.inventory)
 
     def _reader(self) -> BoundedTargetAcceptanceReader | None:
         """The reader that the sink brings, else a supervised one of its own connection, where one is needed (R1)."""
@@ -136,7 +173,7 @@ class Composition:
         from dpone_provider.reader.target_reader import SupervisedTargetReader
 
         return SupervisedTargetReader(
-            {REPLICA: self.sink.connector},
+            {name: client.endpoint for name, client in self.clients.items()},
             wire=self.around.wire,
             new_id=self.around.new_id,
             clock=self.around.clock,
@@ -149,6 +186,16 @@ def _source_of(spec: SourceSpec, connections: Connections) -> SourceEndpoint | N
     if isinstance(spec, SqlSource):
         return connections.sql_endpoint(spec.connection_ref)
     return connections.endpoint(spec.connection_ref) if isinstance(spec, ClickHouseSource) else None
+
+
+def _inventory(door: ControlClient, cluster: str) -> Inventory | None:
+    """The replicas of the cluster; None for one server."""
+    if not cluster:
+        return None
+    try:
+        return read_inventory(door, cluster)
+    except StatementFailed as failed:
+        raise unreadable(failed, "the cluster") from None
 
 
 @contextmanager
@@ -167,9 +214,17 @@ def compose(
     if sink.durable_quality_replay is not spec.sink.durable_quality_replay:
         raise DponeError("DPONE_ROUTE_UNSUPPORTED", "The sink was composed with another durable_quality_replay.")
     source = _source_of(spec.source, connections)
-    control = ControlClient(sink.connector, around.wire)
-    try:
-        clients, table = {REPLICA: control}, spec.sink.table
+    table = spec.sink.table
+    with ExitStack() as opened:
+
+        def client(where: Endpoint) -> ControlClient:
+            return opened.enter_context(closing(ControlClient(where, around.wire)))
+
+        door = client(sink.connector)
+        inventory = _inventory(door, spec.sink.cluster)
+        clients = {REPLICA: door}
+        if inventory is not None:
+            clients = {row.host: client(inventory.endpoint(row, sink.connector)) for row in inventory.replicas}
         yield Composition(
             spec=spec,
             identity=identity,
@@ -177,9 +232,9 @@ def compose(
             around=around,
             sink=sink,
             source=source,
-            control=control,
+            door=door,
+            clients=clients,
+            inventory=inventory,
             catalog=ClickHouseCatalog(clients, table.database, table.name),
             publisher=ClickHousePublisher(clients, table.database, table.name),
         )
-    finally:
-        control.close()

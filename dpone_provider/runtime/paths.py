@@ -22,7 +22,7 @@ from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.replay.cleanup import Cleaner
 from dpone_provider.replay.ports import StagedProof, StagingOrder
-from dpone_provider.runtime.compose import REPLICA, Composition
+from dpone_provider.runtime.compose import Composition
 from dpone_provider.wire import StatementFailed
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _route(made: Composition) -> DurableRoute | PlainRoute:
         cleaner = Cleaner(operation=operation, catalog=made.catalog, publisher=made.publisher, new_id=around.new_id)
         return PlainRefresh(
             operation,
-            REPLICA,
+            made.replicas[0],
             cleaner,
             made.publisher,
             load_id=load_id,
@@ -128,7 +128,7 @@ def _live_metrics(made: Composition, request: MetricRequest) -> StagedMetrics:
         request.null_columns,
         request.distinct_columns,
         what="count in the live table",
-        replica=REPLICA,
+        replica=made.replicas[0],
     )
 
 
@@ -163,11 +163,11 @@ class _LazyStager:
         self._stager = ArrowStager(
             StagingRoom(
                 spec=made.spec,
-                control=made.control,
+                clients=made.clients,
+                replication=made.replication,
                 sink=made.sink.connector,
                 source=made.source,
                 live=self._table,
-                replicas=(REPLICA,),
                 wire=made.around.wire,
                 begin=self._execution.begin,
                 notify=made.around.notify,

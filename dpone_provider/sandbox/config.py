@@ -81,6 +81,8 @@ class SandboxConfig:
     keeper_map_prefix: str = attrs.field(default="/keeper_map", validator=_znode)
     bound_to_starter: bool = False
     """The server stops by itself when the process that started it is gone (for tests; not for a shell)."""
+    elements: str = ""
+    """Further elements of ``config.xml``, as XML: ``<remote_servers>`` or ``<macros>``, say."""
 
     @users.validator
     def _distinct(self, _attribute: attrs.Attribute[tuple[SandboxUser, ...]], value: tuple[SandboxUser, ...]) -> None:
@@ -110,6 +112,7 @@ def render_config(config: SandboxConfig) -> str:
         "  <query_log><database>system</database><table>query_log</table>"
         "<flush_interval_milliseconds>1000</flush_interval_milliseconds></query_log>",
         "  " + _element("users_config", folder / "users.xml"),
+        *([config.elements] if config.elements else []),
         "</clickhouse>",
     ]
     return "\n".join(lines) + "\n"

@@ -49,11 +49,10 @@ class Staging:
     def stage(self, spec: LoadSpec, wire: Wire | None = None) -> StagedProof:
         room = StagingRoom(
             spec=spec,
-            control=self.control,
+            clients={"single": self.control},
             sink=endpoint_of(self.bench.sandbox),
             source=None,
             live=None,
-            replicas=("single",),
             wire=wire or DirectWire(),
             begin=self._begin(spec),
             notify=lambda step, facts: None,

@@ -13,7 +13,7 @@ from dpone_provider.manifest import processes, sinks
 from dpone_provider.manifest.problems import ManifestError
 from dpone_provider.manifest.read import spec_from_values
 from dpone_provider.manifest.replay_route import require_route, route_faults
-from dpone_provider.manifest.spec import LoadSpec, Strategy
+from dpone_provider.manifest.spec import LoadSpec, PhysicalDesign, Strategy
 from dpone_provider.manifest.sqltext import gate_fault
 from dpone_provider.runtime.run import run_load
 from tests.manifest.test_bad_manifests import TABLE as BAD
@@ -142,7 +142,7 @@ def test_a_spec_made_in_python_is_refused_with_the_codes_and_paths_of_the_argume
 def test_a_spec_that_only_python_can_say_is_refused_too() -> None:
     load = spec_from_values(source=SOURCE, sink=sink(False), name="load")
     for change, path in (
-        ({"cluster": "c"}, "sink.cluster"),
+        ({"cluster": "c", "design": PhysicalDesign(engine="ReplicatedMergeTree")}, "sink.cluster"),
         ({"strategy": Strategy(mode="partition_replace")}, "sink.strategy.mode"),  # type: ignore[arg-type]
         ({"pre_sql": ("",)}, "sink.pre_sql[0]"),
     ):

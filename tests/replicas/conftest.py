@@ -1,0 +1,35 @@
+"""A target table on two servers for every test."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("tests.scenarios.stage")
+
+from tests.replicas.bench import PairBench, servers  # noqa: E402
+from tests.sandbox_fixture import SandboxPair, ask  # noqa: E402
+from tests.scenarios.stage import Stage  # noqa: E402 - its assertions are rewritten
+
+
+@pytest.fixture
+def bench(sandbox_pair: SandboxPair, tmp_path: Path) -> Iterator[PairBench]:
+    """An empty target with its authority, dropped after the test."""
+    name = f"t_{secrets.token_hex(6)}"
+    for server in servers(sandbox_pair):
+        ask(server, f"CREATE DATABASE {name} ENGINE = Atomic")
+    made = PairBench(sandbox=sandbox_pair.first, database=name, folder=tmp_path, pair=sandbox_pair)
+    made.provision()
+    try:
+        yield made
+    finally:
+        for server in reversed(servers(sandbox_pair)):
+            ask(server, f"DROP DATABASE IF EXISTS {name} SYNC")
+
+
+@pytest.fixture
+def stage(bench: PairBench) -> Stage:
+    return Stage(bench)
