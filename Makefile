@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-setup
 
-.PHONY: setup demo test test-slow lint bench docs docs-site clean
+.PHONY: setup demo test test-slow lint bench docs docs-site pictures clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -37,6 +37,9 @@ bench: setup
 
 docs: setup
 	$(BIN)/python -m docs.generate
+
+pictures: setup
+	DPONE_DOCS_PICTURES=1 $(BIN)/pytest tests/web/test_in_airflow.py
 
 docs-site: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -35,18 +35,21 @@ class Bar:
     repeated: str
 
 
-def bars(attempts: Sequence[Attempt], *, died: bool) -> tuple[Bar, ...]:
-    """The lines, oldest first. ``died``: the last one is not at work any more, whatever it said."""
-    return tuple(_bar(each, died=died and each is attempts[-1]) for each in attempts)
+def bars(attempts: Sequence[Attempt], *, died: bool, retryable: bool = False) -> tuple[Bar, ...]:
+    """The lines, oldest first. ``died``: the last one is not at work any more, whatever it said; ``retryable``: what
+    ended it can be finished by another.
+    """
+    last = attempts[-1] if attempts else None
+    return tuple(_bar(each, died=died and each is last, retryable=retryable and each is last) for each in attempts)
 
 
-def _bar(attempt: Attempt, *, died: bool) -> Bar:
+def _bar(attempt: Attempt, *, died: bool, retryable: bool) -> Bar:
     stopped = attempt.outcome == "stopped" or (died and attempt.outcome == "running")
     outcome = "stopped" if stopped else attempt.outcome
     marks: list[Mark] = []
     for step in attempt.steps:
         look: Look = step.state
-        if look == "failed" and stopped:
+        if look == "failed" and (stopped or retryable):
             look = "stopped"
         elif look == "never" and outcome in ("stopped", "running") and _open(marks):
             look = "stopped" if stopped else "now"

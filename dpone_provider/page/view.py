@@ -75,7 +75,11 @@ def load_view(
         proof=_proof(evidence, life),
         todo=_todo(evidence, task, life),
         warning=warning or _warning(evidence, task),
-        bars=bars(evidence.attempts, died=life in ("died", "waiting")),
+        bars=bars(
+            evidence.attempts,
+            died=life in ("died", "waiting"),
+            retryable=evidence.error is not None and evidence.error.retryable,
+        ),
         refresh=REFRESH.get(life, 0) if task is not None else 0,
     )
 

@@ -114,6 +114,10 @@ def test_a_deadline_is_amber_and_only_a_final_failure_is_red() -> None:
     assert load_view(documents.pending(), task("failed")).tone == "warn"
     assert load_view(documents.uncertain(), task("failed")).tone == "warn"
     assert load_view(documents.failed(), task("failed")).tone == "bad"
+    looks = [
+        load_view(each, task("failed")).bars[-1].marks[5].look for each in (documents.pending(), documents.failed())
+    ]
+    assert looks == ["stopped", "failed"]
 
 
 def test_a_retry_says_that_nothing_was_repeated() -> None:
