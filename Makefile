@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-setup
 
-.PHONY: setup demo test test-slow lint bench docs docs-site pictures clean
+.PHONY: setup demo test test-slow mutants lint bench docs docs-site pictures clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -20,6 +20,9 @@ test: setup
 
 test-slow: setup
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow $(ARGS)
+
+mutants: setup
+	nice -n 10 $(BIN)/python -m tests.mutation.study $(ROOMS)
 
 lint: setup
 	$(BIN)/ruff check .

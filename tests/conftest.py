@@ -6,6 +6,10 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+# Of the mutation study: the same few examples for every mutant, however slow the machine.
+settings.register_profile("mutants", derandomize=True, max_examples=25, deadline=None, database=None)
 
 pytest_plugins = ["tests.contract_report", "tests.postgres_fixture", "tests.sandbox_fixture"]
 

@@ -153,10 +153,7 @@ class QualityGateExecution(Unique):
             self._require_unchanged()
             if self._is_inert(receipt):
                 return
-            owned = self._own(receipt)
-            if owned.boundary != boundary:
-                raise DponeError("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "The receipt is of another boundary.")
-            check_coverage(self._policy, owned.report)
+            owned = self._own_at(receipt, boundary)
             if self._state == "ISSUED" and not owned.report.passed:
                 raise QualityGateFailure(owned.report, boundary=owned.boundary)
             self._advance("ISSUED", "PAYLOAD_ACCEPTED")
@@ -170,10 +167,7 @@ class QualityGateExecution(Unique):
             self._require_unchanged()
             if self._is_inert(receipt):
                 return
-            owned = self._own(receipt)
-            if owned.boundary != boundary:
-                raise DponeError("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "The receipt is of another boundary.")
-            check_coverage(self._policy, owned.report)
+            self._own_at(receipt, boundary)
             if self._state != "PAYLOAD_ACCEPTED":
                 raise invalid("The receipt is not accepted for the payload.")
 
@@ -193,6 +187,13 @@ class QualityGateExecution(Unique):
     def _is_inert(self, receipt: object) -> bool:
         nothing = receipt is None or (type(receipt) is QualityGateReceipt and receipt.unbound)
         return nothing and not self._policy.gates
+
+    def _own_at(self, receipt: object, boundary: str) -> QualityGateReceipt:
+        owned = self._own(receipt)
+        if owned.boundary != boundary:
+            raise DponeError("DPONE_QUALITY_GATE_RECEIPT_MISMATCH", "The receipt is of another boundary.")
+        check_coverage(self._policy, owned.report)
+        return owned
 
     def _own(self, receipt: object) -> QualityGateReceipt:
         if receipt is None:

@@ -18,6 +18,7 @@ from dpone_provider.quality.acceptance import (
     plan_requests,
     query_dataset,
     rebuild_snapshot,
+    run_document,
     unavailable_snapshot,
 )
 from dpone_provider.quality.metric_request import UNAVAILABLE
@@ -166,6 +167,24 @@ def test_a_side_that_the_path_lacks_gives_one_warning_snapshot(side: str, code: 
     assert snapshots[side]["row_count"] is None
 
 
+@pytest.mark.contract("X5", "X8")
+@pytest.mark.parametrize("row_count", [True, False])
+def test_a_side_that_the_path_lacks_is_asked_for_nothing_but_keeps_its_name(row_count: bool) -> None:
+    asked = plan_requests(policy("warn_only", row_count=row_count), {"staged": ("record_id",)}, DATASETS)[0]
+    assert asked == MetricRequest(
+        side="source", dataset=DATASETS["source"], columns=(), row_count=row_count, required=False, available=False
+    )
+    assert asked.available is False
+    snapshot = rebuild_snapshot(asked, answer())
+    assert (snapshot["warnings"], snapshot["dataset"]) == ([UNAVAILABLE["source"]], DATASETS["source"])
+    assert (snapshot["row_count"], snapshot["columns"]) == (None, [])
+
+
+@pytest.mark.contract("X5")
+def test_a_side_without_a_dataset_has_no_name() -> None:
+    assert [asked.dataset for asked in plan_requests(policy(), SCHEMAS, {})] == ["", ""]
+
+
 @pytest.mark.contract("X5")
 def test_a_failed_probe_is_refused_when_required_and_one_warning_otherwise() -> None:
     code = "source_acceptance_metric_probe_unavailable"
@@ -288,6 +307,16 @@ def test_a_recorder_gives_one_snapshot_a_requested_side_and_the_run_document() -
     assert document["kind"] == "dpone.acceptance.run_metrics.v1"
     assert list(document["snapshots"]) == ["source", "staged"]
     assert document["snapshots"] == recorder.snapshots()
+
+
+@pytest.mark.contract("X10")
+def test_the_run_document_has_the_snapshots_that_there_are() -> None:
+    source = rebuild_snapshot(request(), answer())
+    assert run_document({"source": source, "target": None}) == {
+        "kind": "dpone.acceptance.run_metrics.v1",
+        "snapshots": {"source": source},
+    }
+    assert run_document({})["snapshots"] == {}
 
 
 @pytest.mark.contract("X5")

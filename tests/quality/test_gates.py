@@ -116,6 +116,7 @@ def test_zero_rows_reach_a_threshold_of_zero() -> None:
         (reconcile(), 0, None, "target_row_count_unavailable"),
         (reconcile("pct", 1000), None, None, "source_row_count_unavailable"),
         (min_rows(0), 0, None, "target_row_count_unavailable"),
+        (min_rows(0, None), 0, None, "target_row_count_unavailable"),
         (min_rows(0, "source"), None, 0, "source_row_count_unavailable"),
     ],
 )

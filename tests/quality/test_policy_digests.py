@@ -78,6 +78,15 @@ def test_acceptance_is_in_the_snapshot_and_not_in_the_fingerprint() -> None:
     assert bare.snapshot_id != asked.snapshot_id
 
 
+@pytest.mark.contract("Q2", "X1")
+def test_the_snapshot_of_acceptance_is_plain_json() -> None:
+    assert ASKED.snapshot() == {
+        "mode": "required",
+        "capture": {"source": True, "staged": True, "target": True},
+        "checks": {"row_count": True, "null_counts": ["id"], "distinct_counts": "none"},
+    }
+
+
 @pytest.mark.contract("Q2")
 def test_a_disabled_acceptance_asks_for_nothing_and_is_no_other_policy() -> None:
     disabled = AcceptanceMetricPolicy(enabled=False, mode="required", null_counts="all_columns")

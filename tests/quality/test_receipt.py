@@ -41,10 +41,11 @@ def evaluate(owner: QualityGateExecution, target: int | None = 3, boundary: str 
     return owner.evaluate(source=Probe(row_count=3), target=Probe(row_count=target), boundary=boundary)
 
 
-def refused(code: str, call: Callable[[], object]) -> None:
+def refused(code: str, call: Callable[[], object]) -> DponeError:
     with pytest.raises(DponeError) as error:
         call()
     assert error.value.code == code
+    return error.value
 
 
 @pytest.mark.contract("Q4")
@@ -193,6 +194,70 @@ def test_a_report_that_was_changed_after_issue_is_refused() -> None:
     receipt = evaluate(owner, target=2)
     object.__setattr__(receipt.report, "results", ())
     refused(MISMATCH, lambda: owner.accept_payload(receipt, "pre_commit"))
+
+
+@pytest.mark.contract("Q4", "Q5")
+def test_an_accepted_receipt_is_seen_as_often_as_one_looks_and_moves_nothing() -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    owner.accept_payload(receipt, "pre_commit")
+    for _ in range(2):
+        owner.require_accepted(receipt, "pre_commit")
+    assert owner.state == "PAYLOAD_ACCEPTED"
+
+
+@pytest.mark.contract("Q4", "Q5")
+@pytest.mark.parametrize("accepted", [[], ["payload", "state"]], ids=["not yet", "used up"])
+def test_a_receipt_that_is_not_accepted_for_the_payload_is_seen(accepted: list[str]) -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    if accepted:
+        owner.accept_payload(receipt, "pre_commit")
+        owner.accept_state(receipt)
+    told = refused(INVALID, lambda: owner.require_accepted(receipt, "pre_commit"))
+    assert told.message == "The receipt is not accepted for the payload."
+
+
+@pytest.mark.contract("Q3", "Q5")
+def test_looking_at_a_receipt_checks_all_of_it() -> None:
+    owner = execution()
+    receipt = evaluate(owner)
+    owner.accept_payload(receipt, "pre_commit")
+    told = refused(MISMATCH, lambda: owner.require_accepted(receipt, "post_commit"))
+    assert told.message == "The receipt is of another boundary."
+    refused(REQUIRED, lambda: owner.require_accepted(None, "pre_commit"))
+    refused(REQUIRED, lambda: owner.require_accepted(evaluate(execution()), "pre_commit"))
+    refused(MISMATCH, lambda: owner.require_accepted(evaluate(execution(QualityPolicy())), "pre_commit"))
+    object.__setattr__(receipt.report, "results", ())
+    refused(MISMATCH, lambda: owner.require_accepted(receipt, "pre_commit"))
+
+
+@pytest.mark.contract("Q6")
+def test_looking_at_a_receipt_notices_drift() -> None:
+    policy = attrs.evolve(POLICY)
+    owner = execution(policy)
+    receipt = evaluate(owner)
+    owner.accept_payload(receipt, "pre_commit")
+    object.__setattr__(policy, "gates", ())
+    refused("DPONE_QUALITY_POLICY_DRIFT", lambda: owner.require_accepted(receipt, "pre_commit"))
+    refused("DPONE_QUALITY_POLICY_DRIFT", lambda: owner.require_accepted(None, "pre_commit"))
+
+
+@pytest.mark.contract("Q4", "Q7")
+def test_the_receipt_of_an_empty_policy_is_looked_at_like_any_other() -> None:
+    owner = execution(QualityPolicy())
+    receipt = evaluate(owner)
+    refused(INVALID, lambda: owner.require_accepted(receipt, "pre_commit"))
+    owner.accept_payload(receipt, "pre_commit")
+    owner.require_accepted(receipt, "pre_commit")
+
+
+@pytest.mark.contract("Q7")
+def test_without_gates_there_is_nothing_to_look_for() -> None:
+    owner = execution(QualityPolicy())
+    owner.require_accepted(None, "pre_commit")
+    owner.require_accepted(QualityGateReceipt(report=QualityGateReport()), "pre_commit")
+    assert owner.state == "OPEN"
 
 
 @pytest.mark.contract("Q7")
@@ -372,7 +437,7 @@ def test_an_execution_is_bound_to_the_snapshot_it_was_given() -> None:
     ids=["neither", "both", "a policy for a snapshot"],
 )
 def test_an_execution_has_one_snapshot(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="either"):
+    with pytest.raises(ValueError, match=r"^give either a policy or its snapshot$"):
         QualityGateExecution(**given, run_id="r", load_id="l")
 
 
