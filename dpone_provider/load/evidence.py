@@ -56,12 +56,13 @@ def sealed(record: AuthorityRecord | None) -> Sealed:
 
 
 def gates_of(report: Mapping[str, Any] | None) -> tuple[Gate, ...]:
-    """The verdicts of a gate report, the ones that did not pass first."""
+    """The verdicts of a gate report, the ones that did not pass first; of their metrics the counts, no digests."""
     results = (report or {}).get("results", [])
     gates = [
         Gate(
             id=short(each["gate_id"]), type=each["type"], severity=each["severity"], status=each["status"],
-            code=each["code"], metrics=each.get("metrics", {}),
+            code=each["code"],
+            metrics={name: count for name, count in each.get("metrics", {}).items() if type(count) is int},
         )
         for each in results
     ]  # fmt: skip

@@ -204,3 +204,15 @@ def test_the_evidence_of_a_dead_append_sends_nobody_into_a_blind_retry(adding: D
     died = load_view(parse(dying), Task(dag_id="d", run_id="r", task_id="t", state="failed"))
     assert died.live.word == "Not known"
     assert "may add the same rows again" in died.todo.text
+
+
+@pytest.mark.contract("F8", "Q8")
+def test_the_evidence_of_a_typed_hash_is_readable(adding: Desk, sandbox: RunningSandbox) -> None:
+    """Its digests are no counts, and its page takes nothing else."""
+    text = Path(adding.manifest).read_text(encoding="utf-8")
+    text = text.replace("mode: append", "mode: full_refresh")
+    text = text.replace("type: min_rows, threshold: 1", "type: typed_hash_reconciliation")
+    Path(adding.manifest).write_text(text, encoding="utf-8")
+    pushed, _, error = try_once(adding, sandbox, On("append", lambda: None))
+    assert error is None
+    assert [gate.status for gate in parse(pushed[-1]).gates] == ["passed"]
