@@ -16,6 +16,20 @@ from dpone_provider.wire import Effect, StatementFailed
 
 WITHIN: Final = 300.0
 """Seconds that the server may take for one gate."""
+MEANING: Final[pins.Settings] = {
+    "session_timezone": "",  # a day begins when the server's does
+    "join_use_nulls": 0,
+    "join_default_strictness": "ALL",
+    "any_join_distinct_right_table_keys": 0,
+    "query_plan_convert_join_to_in": 0,
+    "union_default_mode": "",
+    "except_default_mode": "ALL",
+    "intersect_default_mode": "ALL",
+    "count_distinct_implementation": "uniqExact",
+    "group_by_use_nulls": 0,
+    "cast_keep_nullable": 0,
+}
+"""The server's defaults: an author's SQL means the same whatever the user's profile says of its joins and NULLs."""
 _WHOLE = re.compile(r"(?:(?:Nullable|LowCardinality)\()*U?Int\d+\)*")
 _STATEMENTS: Final[Mapping[str, str]] = {
     "not_null": "SELECT countIf(isNull({sql})), any(toTypeName({sql})) FROM {table}",
@@ -59,7 +73,7 @@ def gate_answers(
     """
     effect = Effect(kind="query", what="ask an SQL gate", replica=replica)
     bounds = {"max_execution_time": within, "max_result_rows": 1, "max_result_bytes": 65_536}
-    settings = {**pins.READ, "session_timezone": "", **bounds}  # a day begins when the server's does
+    settings = {**pins.READ, **MEANING, **bounds}
     values: dict[str, int | None] = {}
     reasons: dict[str, str] = {}
     for gate in gates:

@@ -15,7 +15,7 @@ from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.clickhouse.gate_sql import GateAnswers, gate_answers
 from dpone_provider.errors import DponeError
 from dpone_provider.quality.gate_spec import GateSpec
-from dpone_provider.sandbox.config import SandboxConfig, SandboxUser
+from dpone_provider.sandbox.config import SandboxConfig, SandboxUser, SettingValue
 from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
 from dpone_provider.wire import DirectWire, StatementFailed
 from tests.reader.test_poison import ALL, POISONS
@@ -236,13 +236,29 @@ def test_an_answer_that_does_not_arrive_is_an_error(
     assert raised.value.code is None
 
 
+MEANINGS: dict[str, dict[str, SettingValue]] = {
+    "null_joins": {"join_use_nulls": 1},
+    "any_joins": {"join_default_strictness": "ANY"},
+    "uniq": {"count_distinct_implementation": "uniq"},
+    "except": {"except_default_mode": "DISTINCT"},
+}
+"""Profiles under which the same SQL means something else."""
+JOINS = {
+    "alone": (
+        "SELECT count() FROM {table} AS a LEFT JOIN (SELECT 1 AS k, 2 AS w) AS b ON a.id = b.k WHERE b.w = 0",
+        89_998,
+    ),
+    "double": ("SELECT count() FROM {table} AS a JOIN (SELECT arrayJoin([1, 1, 1]) AS k) AS b ON a.id = b.k", 6),
+    "ids": ("SELECT count(DISTINCT id) FROM {table}", 45_000),
+    "rest": ("SELECT count() FROM (SELECT id FROM {table} EXCEPT SELECT toUInt64(1))", 89_999),
+}
 ZONES = ("Etc/GMT+9", "Etc/GMT-8")
 
 
 @pytest.fixture(scope="module")
 def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSandbox]:
     """A server with a user for each poisoned profile; ``d.t`` fails every gate."""
-    profiles = {**POISONS, "all": ALL, **{f"zone_{zone[-1]}": {"session_timezone": zone} for zone in ZONES}}
+    profiles = {**POISONS, "all": ALL, **MEANINGS, **{f"zone_{zone[-1]}": {"session_timezone": zone} for zone in ZONES}}
     users = tuple(SandboxUser(name=f"p_{name}", password="x", settings=profiles[name]) for name in profiles)
     server = SandboxServer()
     config = SandboxConfig(folder=tmp_path_factory.mktemp("poisoned"), users=users, bound_to_starter=True)
@@ -270,6 +286,19 @@ def test_a_profile_s_time_zone_makes_no_day_younger(poisoned: RunningSandbox) ->
     assert ages[0] is not None
     assert ages[1] is not None
     assert 0 <= ages[1] - ages[0] < 60
+
+
+@pytest.mark.contract("Q1")
+@pytest.mark.parametrize("name", MEANINGS)
+def test_a_query_means_the_same_under_every_profile(poisoned: RunningSandbox, name: str) -> None:
+    """A join that the profile makes another one would find no row that is wrong."""
+    client = ControlClient(attrs.evolve(poisoned.endpoint, user=f"p_{name}", password="x"), DirectWire())
+    gates = [gate("custom_sql", text, gate_id) for gate_id, (text, _) in JOINS.items()]
+    try:
+        found = gate_answers(client, "d", "t", gates).values
+    finally:
+        client.close()
+    assert found == {gate_id: value for gate_id, (_, value) in JOINS.items()}
 
 
 REFUSED = ("unknown_packet", "binary_types", "transaction", "forced_key", "missing_database", "all")
