@@ -188,5 +188,5 @@ def test_the_configuration_page_names_every_field_of_a_connection_and_every_opti
 def test_what_is_not_verified_live_is_labelled() -> None:
     text = (DOCS / "operating.md").read_text(encoding="utf-8")
     section = text.partition("## What is UNVERIFIED")[2].partition("\n## ")[0]
-    for what in ("TLS", "replica", "ZooKeeper", "2.11", "macOS", "Kubernetes"):
+    for what in ("TLS", "replica", "2.11", "macOS", "Kubernetes"):
         assert re.search(rf"^- .*{what}", section, re.MULTILINE), f"{what} is not labelled"
