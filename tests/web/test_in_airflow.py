@@ -155,3 +155,19 @@ def test_the_extra_link_of_the_operator_opens_the_tab(browser: Browser, airflow:
     with browser.page(WINDOW) as page:
         page.goto(f"{airflow.url}/prefix/{link}")
         assert frame(page).get_by_role("heading", name="shop.refunds").is_visible()
+        keep(page, "airflow-tab-pending")
+
+
+@pytest.mark.contract("F6")
+def test_the_form_of_a_connection_has_the_providers_fields(browser: Browser, airflow: AirflowStack) -> None:
+    with browser.page(WINDOW) as page:
+        page.goto(f"{airflow.url}/prefix/connections")
+        page.get_by_role("button", name="Add Connection").click()
+        page.get_by_role("combobox").first.click()
+        page.keyboard.type("dpone_click")
+        page.keyboard.press("Enter")
+        page.get_by_text("Native port", exact=True).first.wait_for()
+        page.get_by_role("button", name="Extra Fields", exact=True).click()
+        for label in ("HTTP port", "Replica addresses", "Authority database"):
+            page.get_by_text(label, exact=True).first.wait_for()
+        keep(page, "airflow-connection-form")
