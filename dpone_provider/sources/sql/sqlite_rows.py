@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from dpone_provider.errors import DponeError
@@ -35,6 +35,7 @@ class SqliteRows:
         self._path = path
         self._names: list[str] = []
         self._connection: sqlite3.Connection | None = None
+        self._cursor: Any = None
         self._watched = Watched(self._interrupt)
 
     def start(self, query: str, after: CursorMark | None) -> list[str]:
@@ -54,8 +55,7 @@ class SqliteRows:
         """End what runs, and let go; closing rolls back. More than once does no harm."""
         if self._connection is not None:
             self._interrupt()
-            self._watched.end(self._connection.close)
-            self._connection = None
+            self._watched.end(self._let_go)
 
     def _started(self, query: str, after: CursorMark | None) -> list[str]:
         self._connection = sqlite3.connect(file_uri(self._path), uri=True, isolation_level=None)
@@ -67,6 +67,14 @@ class SqliteRows:
         self._condition, self._value = _after(self._names, after, utf8=encoding == "UTF-8")
         self._cursor = self._connection.execute(*self.query("*"))
         return self._names
+
+    def _let_go(self) -> None:
+        """A cursor that is still open would keep the transaction, and with it the writers' lock, past the closing."""
+        for part in (self._cursor, self._connection):
+            if part is not None:
+                with suppress(sqlite3.Error):
+                    part.close()
+        self._cursor = self._connection = None
 
     def _interrupt(self) -> None:
         connection = self._connection

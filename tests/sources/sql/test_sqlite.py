@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,17 @@ def test_values_of_another_kind_than_the_mark_are_never_left_behind(
     live = (("v", "UInt64" if mark.startswith("number") else "String"),)
     error = failure("SELECT * FROM t", endpoint, after=CursorMark(column="v", value=mark), columns=live)
     assert error.code in ("DPONE_SOURCE_STATE_UNCERTAIN", "DPONE_SOURCE_VALUE_REFUSED")
+
+
+@DRIVERS
+@pytest.mark.parametrize("batches", [1, 25], ids=["broken off", "read whole"])
+def test_a_closed_source_keeps_no_writer_waiting(file: Make, batches: int, adbc: bool) -> None:
+    endpoint = file([(n,) for n in range(100)], adbc=adbc)
+    source = opened("SELECT * FROM t", endpoint, batch_rows=4)
+    with source:
+        assert sum(1 for _ in zip(range(batches), source.batches(), strict=False)) == batches
+    with closing(sqlite3.connect(endpoint.path, timeout=0)) as writer, writer:
+        assert writer.execute("DELETE FROM t").rowcount == 100
 
 
 def test_null_in_the_cursor_column_is_seen_and_refused(file: Make) -> None:
