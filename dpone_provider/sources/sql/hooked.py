@@ -58,9 +58,8 @@ class HookStream:
     def advance(self) -> None:
         """Connect, start the query and look at its first rows."""
         self._opened = True
-        hook = self._endpoint.hook()
         with _driver("connect"):
-            self._connection = hook.get_conn()
+            self._connection = self._endpoint.hook().get_conn()
         with _driver("execute"):
             driver = type(self._connection).__module__.partition(".")[0]
             self._cursor = _cursor(self._connection, driver)
@@ -137,6 +136,8 @@ def _digits(described: Sequence[Any]) -> dict[str, tuple[int, int]]:
 def _driver(when: str) -> Iterator[None]:
     try:
         yield
+    except DponeError:
+        raise
     except Exception as error:  # noqa: BLE001 - an edge: which errors the driver has is not known
         state = _state(error)
         if isinstance(error, ImportError):

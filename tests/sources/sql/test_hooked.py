@@ -105,6 +105,22 @@ def test_decimals_are_a_cursor_only_where_their_digits_are_known(hook: Hook, tar
         assert (error.code, error.context["column"]) == ("DPONE_SOURCE_INVALID", "k")
 
 
+def test_a_hook_that_cannot_be_made_says_nothing_of_its_secrets() -> None:
+    def hook() -> Hook:
+        raise KeyError("password=canary")
+
+    error = failure("SELECT 1 AS x", HookEndpoint(ref="h", hook=hook))
+    assert error.code == "DPONE_SERVER_UNREACHABLE"
+    assert "canary" not in f"{error} {error.next_step} {error.context}"
+
+
+def test_what_the_hook_itself_refuses_is_said_as_it_is() -> None:
+    def hook() -> Hook:
+        raise DponeError("DPONE_SOURCE_DRIVER_MISSING", "Its own words.")
+
+    assert failure("SELECT 1 AS x", HookEndpoint(ref="h", hook=hook)).message == "Its own words."
+
+
 def test_text_is_compared_here_since_its_order_is_the_databases(endpoint: HookEndpoint, hook: Hook) -> None:
     query = 'SELECT name FROM "a b"'
     assert read(query, endpoint, after=CursorMark(column="name", value="text:n998")).num_rows == 1
