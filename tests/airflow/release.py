@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from airflow import __version__
 
@@ -19,12 +22,16 @@ if AIRFLOW_3:
     from airflow.serialization.serialized_objects import DagSerialization, OperatorSerialization
 else:
     import airflow.providers.fab.auth_manager.models  # noqa: F401 - tables that others refer to
+    from airflow.exceptions import AirflowTaskTerminated, AirflowTaskTimeout
     from airflow.models.dagbag import DagBag
     from airflow.models.xcom import BaseXCom as XComModel
     from airflow.serialization.serialized_objects import SerializedBaseOperator as OperatorSerialization
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
 
-__all__ = ["AIRFLOW_3", "DagBag", "DagSerialization", "OperatorSerialization", "bag", "run_dag", "xcom"]
+__all__ = [
+    "AIRFLOW_3", "ASSET_EVENTS", "DagBag", "DagSerialization", "OperatorSerialization",
+    "bag", "keep_parsed", "lacks", "run_dag", "schedule", "version", "xcom",
+]  # fmt: skip
 
 
 def bag(file: Path | str, bundle: Path | None = None) -> Any:
@@ -39,11 +46,12 @@ def run_dag(dag: Any, logical_date: datetime.datetime = NOON) -> Any:
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
 
+    _make_known(dag)
     if AIRFLOW_3:
-        _make_known(dag)
         run = dag.test(logical_date=logical_date, run_after=logical_date)
     else:
-        run = dag.test(execution_date=logical_date)
+        with _as_in_a_process_of_its_own():
+            run = dag.test(execution_date=logical_date)
     with create_session() as session:
         mine = (TaskInstance.dag_id == dag.dag_id, TaskInstance.run_id == run.run_id)
         found = session.query(TaskInstance).filter(*mine).all()
@@ -61,7 +69,104 @@ def xcom(run: Any, task_id: str, map_index: int = -1) -> Any:
         return json.loads(found.value) if isinstance(found.value, str | bytes) else found.value
 
 
+def schedule(dag: Any) -> Any:
+    """What a DAG waits for: a cron expression, None, or the sorted URIs of assets."""
+    if AIRFLOW_3:
+        condition = getattr(dag.timetable, "asset_condition", None)
+        return sorted(asset.uri for asset in getattr(condition, "objects", ())) or dag.schedule
+    return sorted(uri for uri, _ in dag.timetable.dataset_condition.iter_datasets()) or dag.schedule_interval
+
+
+def version(dag: Any) -> str:
+    """The hash by which Airflow tells whether a DAG has changed."""
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    if AIRFLOW_3:
+        return str(SerializedDagModel.hash(DagSerialization.to_dict(dag)))
+    return str(SerializedDagModel(dag).dag_hash)
+
+
+def lacks(what: str, airflow: int = 2) -> Any:
+    """The mark of a test, or of a case, of something that a release truly has not. CI accepts that reason."""
+    import pytest
+
+    name = "3" if airflow == 3 else "2.11"
+    return pytest.mark.skipif(AIRFLOW_3 is (airflow == 3), reason=f"Airflow {name} has no {what}")
+
+
+def keep_parsed(file: Path) -> dict[str, Any]:
+    """Parse a DAG file and keep what comes of it, as the dag-processor does.
+
+    ``dags``: [has errors, is stale] by id; ``errors``: text by file, those of a bundle from its folder on.
+    """
+    from airflow.models.dag import DagModel
+    from airflow.models.errors import ParseImportError
+    from airflow.utils.session import create_session
+
+    _keep_in_bundle(file) if AIRFLOW_3 else _keep(file)
+    with create_session() as session:
+        place = DagModel.relative_fileloc == file.name if AIRFLOW_3 else DagModel.fileloc == str(file)
+        dags = session.query(DagModel).filter(place).all()
+        return {
+            "dags": {
+                dag.dag_id: [dag.has_import_errors, dag.is_stale if AIRFLOW_3 else not dag.is_active] for dag in dags
+            },
+            "errors": {error.filename: error.stacktrace for error in session.query(ParseImportError).all()},
+        }
+
+
+def _keep(file: Path) -> None:
+    import logging
+
+    from airflow.dag_processing.processor import DagFileProcessor
+
+    processor = DagFileProcessor(dag_ids=None, dag_directory=str(file.parent), log=logging.getLogger("processor"))
+    processor.process_file(str(file), [])
+
+
+def _keep_in_bundle(file: Path) -> None:
+    import structlog
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.collection import update_dag_parsing_results_in_db
+    from airflow.dag_processing.processor import DagFileParseRequest, _parse_file
+    from airflow.utils.session import create_session
+
+    name = "dags-folder"
+    asked = DagFileParseRequest(file=str(file), bundle_path=file.parent, bundle_name=name, callback_requests=[])
+    read = _parse_file(asked, structlog.get_logger())
+    assert read is not None
+    errors = {(name, broken): text for broken, text in (read.import_errors or {}).items()}
+    with create_session() as session:
+        DagBundlesManager().sync_bundles_to_db(session=session)
+    with create_session() as session:
+        files = {(name, file.name), *errors}
+        update_dag_parsing_results_in_db(
+            name, None, read.serialized_dags, errors, 0.1, set(), session, files_parsed=files
+        )
+
+
+@contextmanager
+def _as_in_a_process_of_its_own() -> Iterator[None]:
+    """In 2.11, what ends a task's process (a timeout, a SIGTERM) is no ``Exception``; here it ends the task alone."""
+    from airflow.models import dag as module
+
+    inside = module._run_task
+
+    def run_task(**options: Any) -> None:
+        try:
+            inside(**options)
+        except (AirflowTaskTimeout, AirflowTaskTerminated) as ended:
+            raise RuntimeError("the task's process has ended") from ended
+
+    with patch.object(module, "_run_task", run_task):
+        yield
+
+
 def _make_known(dag: Any) -> None:
+    """As the dag-processor does: without, there is no retry in 3, and no asset event in 2.11."""
+    if not AIRFLOW_3:
+        dag.sync_to_db()
+        return
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.models.serialized_dag import SerializedDagModel
     from airflow.serialization.definitions.dag import SerializedDAG

@@ -27,8 +27,10 @@ from airflow.models.connection import Connection
 BaseHook.get_connection = classmethod(lambda cls, ref: touched.append("connection " + ref))
 Connection.get_connection_from_secrets = classmethod(lambda cls, ref: touched.append("connection " + ref))
 from airflow.providers.common.compat.sdk import BaseOperator
-with DAG("plain", start_date=datetime.datetime(2026, 1, 1), schedule=None):
+from tests.airflow.release import DagSerialization
+with DAG("plain", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
     BaseOperator(task_id="what_airflow_itself_does_once")
+DagSerialization.from_dict(DagSerialization.to_dict(dag))
 sys.addaudithook(trap)
 from dpone_provider.operators.load import DponeLoadOperator
 started = time.perf_counter()
@@ -55,7 +57,6 @@ def test_two_hundred_operators_parse_without_touching_anything(airflow_home: Hom
 def test_a_serialized_dag_is_declarative_and_round_trips_byte_for_byte(airflow_home: Home, tmp_path: Path) -> None:
     found, _ = airflow_home.run(
         """
-        from tests.airflow.release import DagSerialization
         from tests.airflow.release import OperatorSerialization
         first = json.loads(json.dumps(DagSerialization.to_dict(dag)))
         back = DagSerialization.from_dict(json.loads(json.dumps(first)))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.airflow.home import Home
+from tests.airflow.release import lacks
 from tests.page import documents
 
 BARE = "import json, os, sys, datetime"
@@ -32,24 +34,42 @@ def test_a_component_that_loads_the_plugin_imports_no_web_framework_for_it(airfl
 
 
 @pytest.mark.contract("F6")
-def test_airflow_finds_the_plugin_with_its_views_and_the_link(airflow_home: Home, tmp_path: Path) -> None:
-    found, _ = airflow_home.run(
+def test_airflow_loads_the_plugin_without_an_error_and_knows_the_link(airflow_home: Home, tmp_path: Path) -> None:
+    """In 2.11, which has no place for its pages, the plugin adds nothing."""
+    found = airflow_home.command("plugins", "--output", "json")
+    (ours,) = (plugin for plugin in json.loads(found) if plugin["name"] == "dpone")
+    assert not [key for key in ("flask_blueprints", "appbuilder_views", "appbuilder_menu_items") if ours.get(key)]
+    links, said = airflow_home.run(
         """
         from airflow import plugins_manager
         from airflow.providers_manager import ProvidersManager
+        plugins_manager.ensure_plugins_loaded()
+        out([link for link in ProvidersManager().extra_links_class_names if link.startswith("dpone")])
+        """,
+        folder=tmp_path,
+        prelude=BARE,
+    )
+    assert links == ["dpone_provider.links.OperationLink"]
+    assert "Failed to import plugin" not in said
+
+
+@lacks("external views")
+@pytest.mark.contract("F6")
+def test_airflow_finds_the_views_of_the_plugin(airflow_home: Home, tmp_path: Path) -> None:
+    found, _ = airflow_home.run(
+        """
+        from airflow import plugins_manager
         views, _ = plugins_manager._get_ui_plugins()
         apps, _ = plugins_manager.get_fastapi_plugins()
         out({
             "views": [[view["destination"], view["href"]] for view in views if view["href"].startswith("dpone")],
             "apps": [app["url_prefix"] for app in apps if app["name"] == "dpone"],
-            "links": [link for link in ProvidersManager().extra_links_class_names if link.startswith("dpone")],
         })
         """,
         folder=tmp_path,
         prelude=BARE,
     )
     assert found["apps"] == ["/dpone"]
-    assert found["links"] == ["dpone_provider.links.OperationLink"]
     assert found["views"] == [
         ["task_instance", "dpone/loads/{DAG_ID}/{RUN_ID}/{TASK_ID}/{MAP_INDEX}"],
         ["dag_run", "dpone/loads/{DAG_ID}/{RUN_ID}"],
@@ -74,7 +94,7 @@ def test_the_link_opens_what_its_airflow_has(version: tuple[int, ...], index: in
 
 
 REAL = """
-from airflow.sdk import task
+from airflow.providers.common.compat.sdk import task
 
 with DAG("screen", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
     @task
@@ -108,6 +128,7 @@ with TestClient(create_app(apps="core")) as web:
 """
 
 
+@lacks("REST API that a plugin's pages could ask")
 @pytest.mark.slow
 @pytest.mark.contract("F4")
 def test_the_real_rest_api_is_asked_as_the_caller(airflow_home: Home, tmp_path: Path) -> None:
@@ -129,3 +150,41 @@ def test_the_real_rest_api_is_asked_as_the_caller(airflow_home: Home, tmp_path: 
         assert "shop.orders" in found[name][1]
     for name in ("forged", "nobody", "gone"):
         assert "shop.orders" not in found[name][1]
+
+
+WEB_SERVER = """
+from airflow.models.serialized_dag import SerializedDagModel
+
+with DAG("linked", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
+    DponeLoadOperator(task_id="plain", manifest="nowhere.yaml", retries=0)
+    DponeLoadOperator.partial(task_id="mapped", manifest="nowhere.yaml", retries=0).expand(process=["a", "b"])
+SerializedDagModel.write_dag(dag)
+run, states = run_dag(dag)
+
+from urllib.parse import urljoin
+from airflow.www.app import create_app
+app = create_app(testing=True)
+app.config["WTF_CSRF_ENABLED"] = False
+asked = {"dag_id": "linked", "execution_date": run.execution_date.isoformat(), "link_name": "Load proof"}
+with app.app_context(), app.test_client() as web:
+    people = app.appbuilder.sm
+    people.add_user("somebody", "some", "body", "some@body", people.find_role("Viewer"), password="opens")
+    web.post("/login/", data={"username": "somebody", "password": "opens"})
+    found = {}
+    for task_id, index in (("plain", -1), ("mapped", 1)):
+        link = web.get("/extra_links", query_string=asked | {"task_id": task_id, "map_index": index}).json
+        page = urljoin("/dags/linked/grid", link["url"])  # as a browser does, on the page that shows the link
+        found[task_id] = [page, web.get(page).status_code]
+    out({"found": found, "run_id": run.run_id})
+"""
+
+
+@lacks("web server of its own that asks a link", airflow=3)
+@pytest.mark.contract("F6")
+def test_the_web_server_gives_a_link_that_opens_the_xcoms_of_the_task(airflow_home: Home, tmp_path: Path) -> None:
+    found, _ = airflow_home.run(WEB_SERVER, folder=tmp_path)
+    place = f"/dags/linked/grid?dag_run_id={quote(found['run_id'])}"
+    assert found["found"] == {
+        "plain": [f"{place}&task_id=plain&tab=xcom", 200],
+        "mapped": [f"{place}&task_id=mapped&tab=xcom&map_index=1", 200],
+    }

@@ -18,7 +18,7 @@ from tests.sandbox_fixture import ask
 RESOLVE = """
 import json, sqlite3, sys
 from airflow.providers.common.sql.hooks.sql import DbApiHook
-from airflow.sdk import Connection
+from airflow.providers.common.compat.sdk import Connection
 from dpone_provider.errors import DponeError
 from dpone_provider.hooks.clickhouse import AirflowConnections
 from dpone_provider.manifest.spec import SqlSource

@@ -9,14 +9,13 @@ import pytest
 from tests.airflow.home import Home
 
 SCRIPT = """
-from airflow.models.serialized_dag import SerializedDagModel
-from tests.airflow.release import DagSerialization
+from tests.airflow.release import version
 with DAG("same", start_date=datetime.datetime(2026, 1, 1), schedule=None) as dag:
     source = {"type": "file", "format": "csv", "path": "source.csv", "options": {"null_values": ["NA", "-"]}}
     sink = {"type": "clickhouse", "connection_ref": "there", "table": {"schema": "d", "name": "t"}}
     DponeLoadOperator(process="inline", source=source, sink=sink, quality={"gates": []})
     DponeLoadOperator(manifest="loads.dpone.yaml", process="a.b", task_id="from_manifest")
-out(SerializedDagModel.hash(DagSerialization.to_dict(dag)))
+out(version(dag))
 """
 
 

@@ -43,11 +43,11 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_dag_file_of_the_page_makes_what_the_page_says(saved: Path, file: str, expected: dict[str, Any]) -> None:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.airflow.release import bag
 
-    bag = DagBag(saved / file)
-    assert bag.import_errors == {}
-    assert {name: sorted(dag.task_dict) for name, dag in bag.dags.items()} == expected
+    found = bag(saved / file)
+    assert found.import_errors == {}
+    assert {name: sorted(dag.task_dict) for name, dag in found.dags.items()} == expected
 
 
 def test_every_dag_file_of_the_page_is_among_them(saved: Path) -> None:
@@ -58,10 +58,10 @@ def test_every_dag_file_of_the_page_is_among_them(saved: Path) -> None:
 
 @pytest.mark.contract("D1")
 def test_a_task_of_the_page_finds_its_process(saved: Path) -> None:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.airflow.release import bag
 
     for file in ("folder.py", "by_hand.py", "group.py", "tasks.py", "dag_factory.py", "gusty_dag.py"):
-        for dag in DagBag(saved / file).dags.values():
+        for dag in bag(saved / file).dags.values():
             for task in dag.tasks:
                 if task.task_type == "DponeLoadOperator":
                     assert task._spec().process == task.process, f"{file}: {task.task_id}"
