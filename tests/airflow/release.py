@@ -14,6 +14,8 @@ from airflow import __version__
 
 AIRFLOW_3 = int(__version__.split(".")[0]) >= 3
 ASSET_EVENTS = "asset_event" if AIRFLOW_3 else "dataset_event"
+# What a line of the load's own in a log has; 2.11 writes each one twice in process, with two formats.
+OWN_LINE = "Told]" if AIRFLOW_3 else "+0000] {task_log.py:"
 NOON = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 
 if AIRFLOW_3:
@@ -29,7 +31,7 @@ else:
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
 
 __all__ = [
-    "AIRFLOW_3", "ASSET_EVENTS", "DagBag", "DagSerialization", "OperatorSerialization",
+    "AIRFLOW_3", "ASSET_EVENTS", "DagBag", "DagSerialization", "OWN_LINE", "OperatorSerialization",
     "bag", "keep_parsed", "lacks", "run_dag", "schedule", "version", "xcom",
 ]  # fmt: skip
 

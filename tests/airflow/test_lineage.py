@@ -8,6 +8,7 @@ import re
 import pytest
 
 from dpone_provider.sandbox.command import connection_json
+from tests.airflow.release import OWN_LINE
 from tests.airflow.watched import FAILED, SUCCEEDED, Watched
 
 # As the listener of Airflow's OpenLineage provider asks, right after the task.
@@ -69,7 +70,7 @@ def test_the_log_folds_every_phase_and_leaves_the_summary_open(watched: Watched,
     load = watched.load(gates=[{"id": "many", "type": "min_rows", "threshold": 99}]) if failing else None
     script = watched.start(load=load)
     assert script.answer() == (FAILED if failing else SUCCEEDED)
-    lines = [line for line in script.said.splitlines() if "Told]" in line]
+    lines = [line for line in script.said.splitlines() if OWN_LINE in line]
     phases = ["Admission", "Staging"] if failing else ["Admission", "Staging", "Publication", "Completion"]
     assert [match[1] for line in lines if (match := re.search(r"::group::(\w+)", line))] == phases
     ends = [number for number, line in enumerate(lines) if "::endgroup::" in line]
