@@ -16,6 +16,8 @@ AIRFLOW_3 = int(__version__.split(".")[0]) >= 3
 ASSET_EVENTS = "asset_event" if AIRFLOW_3 else "dataset_event"
 # What a line of the load's own in a log has; 2.11 writes each one twice in process, with two formats.
 OWN_LINE = "Told]" if AIRFLOW_3 else "+0000] {task_log.py:"
+# What a load raises when Airflow ends its task: of 3, it goes on after ``on_kill`` and stops itself; 2.11 raises in it.
+KILLED = "DponeError" if AIRFLOW_3 else "AirflowTaskTerminated"
 NOON = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 
 if AIRFLOW_3:
@@ -31,7 +33,7 @@ else:
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
 
 __all__ = [
-    "AIRFLOW_3", "ASSET_EVENTS", "DagBag", "DagSerialization", "OWN_LINE", "OperatorSerialization",
+    "AIRFLOW_3", "ASSET_EVENTS", "DagBag", "DagSerialization", "KILLED", "OWN_LINE", "OperatorSerialization",
     "bag", "keep_parsed", "lacks", "run_dag", "schedule", "version", "xcom",
 ]  # fmt: skip
 
