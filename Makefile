@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-setup
+ROOMS ?= quality
 
 .PHONY: setup demo test test-slow mutants lint bench docs docs-site pictures clean
 setup: $(STAMP)

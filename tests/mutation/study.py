@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 LEAST = 90.0
-SHARED = ("dpone_provider", "docs", "tests", "schemas", "setup.cfg")
+BESIDE = ("dags_examples", "docs", "schemas")  # what tests read besides the package
 KILLED = frozenset({"killed", "timeout", "segfault", "caught by type check"})
 ARGUMENTS = ["-n", "0", "-p", "no:cacheprovider", "-m", "not slow", "--hypothesis-profile=mutants"]
 
@@ -44,13 +44,14 @@ def prepare(room: str, modules: list[str], tests: list[str]) -> Path:
     """A folder that mutmut takes for a project of its own: the tree by links, and the room's settings."""
     folder = ROOT / "build" / "mutation" / room
     folder.mkdir(parents=True, exist_ok=True)
-    for name in SHARED:
+    for name in ("dpone_provider", "tests", "setup.cfg", *BESIDE):
         link = folder / name
         if not link.is_symlink():
             link.symlink_to(ROOT / name)
     settings = {
         "source_paths": ["dpone_provider"],
         "only_mutate": modules,
+        "also_copy": BESIDE,
         "pytest_add_cli_args": ARGUMENTS,
         "pytest_add_cli_args_test_selection": tests,
         "use_git_change_detection": False,
@@ -120,8 +121,8 @@ def main(arguments: list[str]) -> int:
             shutil.rmtree(ROOT / "build" / "mutation" / room, ignore_errors=True)
         folder = prepare(room, settings["modules"], settings["tests"])
         command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1"]
-        made = subprocess.run(command, cwd=folder, check=False)
-        good = judge(room, folder) and made.returncode == 0 and good
+        subprocess.run(command, cwd=folder, check=True)
+        good = judge(room, folder) and good
     return 0 if good else 1
 
 
