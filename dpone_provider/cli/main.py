@@ -32,6 +32,7 @@ COMMANDS = {
     "run": ("dpone_provider.cli.run", "run one load to its proven end"),
     "provision": ("dpone_provider.cli.provision", "print or create the tables that loads need"),
     "status": ("dpone_provider.cli.status", "say what is true about a target, read-only"),
+    "doctor": ("dpone_provider.cli.doctor", "say what would refuse a load, before the first one"),
     "sandbox": (
         "dpone_provider.sandbox.command",
         "a ClickHouse server of your own on this machine, for trying and testing",

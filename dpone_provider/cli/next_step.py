@@ -88,6 +88,12 @@ def _another(saw: Sighting, record: AuthorityRecord) -> str:
 
 
 def _of_phase(saw: Sighting, record: AuthorityRecord) -> str:
+    if saw.silent and record.phase in {"DISPATCHING", "COMMITTED", "COMPLETE"} and live_is(saw, record) == "unknown":
+        blocks = f" {_BLOCKS}" if record.phase != "COMPLETE" else ""
+        return (
+            f"Which table is live on {', '.join(saw.silent)} is not known: it does not answer. Bring it back, then "
+            f"retry the operation in the slot: it finishes what is missing and repeats nothing.{blocks}"
+        )
     match record.phase:
         case "CLAIMED":
             return _claimed(saw.patience)
@@ -137,6 +143,11 @@ def _dispatching(saw: Sighting, record: AuthorityRecord) -> str:
         return (
             "The new table is live; that is not recorded yet. Retry the operation in the slot: it records that and "
             f"completes without the source. {_BLOCKS}"
+        )
+    if live == "some":
+        return (
+            "Some replicas have the new table, the others still the old one. Retry the operation in the slot: it "
+            f"finishes those that are left, sends nothing to the others, and completes without the source. {_BLOCKS}"
         )
     if live == "predecessor" and is_staged(saw, record):
         return (

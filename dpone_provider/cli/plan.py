@@ -210,6 +210,8 @@ def _unknown(spec: LoadSpec, *, named: bool) -> Iterator[tuple[str, str]]:
     admission, adds = "at admission, before anything is changed", spec.sink.strategy.mode == "append"
     opened = f"when the source is opened, before anything is {'sent' if adds else 'staged'}"
     yield "the connection: address, credentials, and that it exists", "at admission"
+    if spec.sink.cluster:
+        yield f"the replicas: which ones {spec.sink.cluster} has; what is done on the server is done on each", admission
     yield "the server: that it answers, its version, the grants of its user", admission
     yield "the live table: whether it exists, its columns, engine, TTL, row policies, views that it feeds", admission
     if spec.sink.durable_quality_replay:

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """One database to provision: a connection id, "" when nothing is connected to, and a database."""
+    """One database to provision: a connection id, "" when nothing is connected to, and a database.
+
+    ``cluster``: on each of whose replicas, "" = on the one server.
+    """
 
     connection: str
     database: str
+    cluster: str = ""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -52,6 +56,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--database",
         metavar="NAME",
         help="the database (default: the connection's own; of the authority its authority_database before that)",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        default="",
+        help="provision every replica of this cluster of one shard (default: the one server of the connection)",
+    )
+    parser.add_argument(
+        "--attestation",
+        metavar="TEXT",
+        default="",
+        help="who says that all replicas use one Keeper service: kept as the comment of a new authority table",
     )
     parser.add_argument(
         "--keeper-path",
@@ -85,45 +101,50 @@ def _one(args: argparse.Namespace, place: Place) -> dict[str, Any]:
 
     path = args.keeper_path or (marks_path if args.load_tables else default_path)(place.database)
     try:
-        tables = load_tables(place.database, path) if args.load_tables else (authority(place.database, path),)
+        tables = (
+            load_tables(place.database, path)
+            if args.load_tables
+            else (authority(place.database, path, args.attestation),)
+        )
     except ValueError:
         raise DponeError("DPONE_USAGE", "--keeper-path must start with / and hold no { or }.") from None
     statements = [database_ddl(place.database)] if args.create_database else []
     statements += [table.ddl for table in tables]
     answer: dict[str, Any] = {"database": place.database, "keeper_path": path, "statements": statements}
     if args.apply:
-        answer["states"] = _apply(args, place, tables)
+        states = _apply(args, place, tables)
+        answer |= {"replicas": states} if place.cluster else {"states": next(iter(states.values()))}
     return answer
 
 
-def _apply(args: argparse.Namespace, place: Place, tables: tuple[Wanted, ...]) -> dict[str, Provisioned]:
-    from dpone_provider.clickhouse.control import ControlClient
+def _apply(args: argparse.Namespace, place: Place, tables: tuple[Wanted, ...]) -> dict[str, dict[str, Provisioned]]:
+    """What was done, by replica and table."""
     from dpone_provider.clickhouse.provision import provision
-    from dpone_provider.runtime.compose import REPLICA
+    from dpone_provider.runtime.compose import reached
     from dpone_provider.wire import DirectWire
 
-    client = ControlClient(_endpoint(args, place.connection), DirectWire())
-    try:
-        return provision(client, place.database, tables, replica=REPLICA, create_database=args.create_database)
-    finally:
-        client.close()
+    with reached(_endpoint(args, place.connection), place.cluster, DirectWire()) as (_, _, clients):
+        return {
+            name: provision(client, place.database, tables, replica=name, create_database=args.create_database)
+            for name, client in clients.items()
+        }
 
 
 def _places(args: argparse.Namespace) -> list[Place]:
     """What to provision, each once. Raises DPONE_USAGE when the arguments do not say."""
     if args.manifest is not None:
-        if args.connection or args.database:
-            raise DponeError("DPONE_USAGE", "Give a manifest, or --connection and --database, not both.")
+        if args.connection or args.database or args.cluster:
+            raise DponeError("DPONE_USAGE", "Give a manifest, or --connection, --database and --cluster, not both.")
         return _of_manifest(args)
     if args.connection is None and (args.apply or args.database is None):
         raise DponeError("DPONE_USAGE", "Give a manifest, or --connection (and --database).")
     if args.database is not None:
-        return [Place(connection=args.connection or "", database=args.database)]
+        return [Place(connection=args.connection or "", database=args.database, cluster=args.cluster)]
     endpoint = _endpoint(args, args.connection)
     database = endpoint.database if args.load_tables else endpoint.authority_database or endpoint.database
     if not database:
         raise DponeError("DPONE_USAGE", "The connection names no database: give --database.")
-    return [Place(connection=args.connection, database=database)]
+    return [Place(connection=args.connection, database=database, cluster=args.cluster)]
 
 
 def _of_manifest(args: argparse.Namespace) -> list[Place]:
@@ -139,7 +160,10 @@ def _of_manifest(args: argparse.Namespace) -> list[Place]:
         problem = "appends or reads by cursor"
     else:
         sinks = [spec.sink for spec in checked.processes if spec.sink.durable_quality_replay]
-        places = [Place(connection=sink.connection_ref, database=_authority(args, sink)) for sink in sinks]
+        places = [
+            Place(connection=sink.connection_ref, database=_authority(args, sink), cluster=sink.cluster)
+            for sink in sinks
+        ]
         problem = "sets durable_quality_replay"
     if not places:
         raise DponeError("DPONE_USAGE", f"No process of the manifest {problem}: there is nothing to provision.")
@@ -158,7 +182,11 @@ def _endpoint(args: argparse.Namespace, ref: str) -> Endpoint:
 
 def _lines(answers: list[dict[str, Any]]) -> Iterator[str]:
     for answer in answers:
-        if "states" in answer:
-            yield from (f"{answer['database']}.{name}: {state}" for name, state in answer["states"].items())
+        on = answer.get("replicas", {"": answer.get("states", {})})
+        states = [(name, table, state) for name, tables in on.items() for table, state in tables.items()]
+        if states:
+            yield from (
+                f"{answer['database']}.{table}{f' on {name}' if name else ''}: {state}" for name, table, state in states
+            )
         else:
             yield from (f"{statement};" for statement in answer["statements"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import attrs
@@ -14,7 +15,7 @@ from dpone_provider.replay.ports import CatalogFacts
 from dpone_provider.replay.record import AuthorityRecord, Found
 
 Relation = Literal["not asked", "unknown", "none", "this", "another", "ended"]
-Live = Literal["generation", "predecessor", "other", "nothing sealed"]
+Live = Literal["generation", "predecessor", "some", "other", "unknown", "nothing sealed"]
 
 
 @attrs.frozen(kw_only=True)
@@ -22,7 +23,8 @@ class Sighting:
     """What was read.
 
     ``operation``: the one asked for, or None. ``problem``: why the authority cannot be used, "" = it can.
-    ``found`` None: no authority is used or usable. ``facts``: the live table and every private table of the target.
+    ``found`` None: no authority is used or usable. ``facts``: the live table and every private table of the target,
+    on the first replica that answers. ``replicas``: of a cluster, what each showed, None for one that does not answer.
     """
 
     spec: LoadSpec
@@ -33,6 +35,12 @@ class Sighting:
     found: Found | None
     archived: bool
     facts: CatalogFacts
+    replicas: Mapping[str, CatalogFacts | None] = attrs.field(factory=dict)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The replicas that do not answer."""
+        return tuple(name for name, facts in self.replicas.items() if facts is None)
 
     @property
     def record(self) -> AuthorityRecord | None:
@@ -76,10 +84,19 @@ def relation(saw: Sighting) -> Relation:
 
 
 def live_is(saw: Sighting, record: AuthorityRecord | None) -> Live:
-    """Which table is live, by UUID."""
+    """Which table is live, by UUID; "some": the generation, and elsewhere still the predecessor."""
     if record is None or record.generation is None:
         return "nothing sealed"
-    live = saw.facts.live.uuid if saw.facts.live is not None else None
+    found = {_live_on(facts, record) for facts in (saw.replicas or {"": saw.facts}).values() if facts is not None}
+    if "other" in found:
+        return "other"
+    if saw.silent:
+        return "unknown"
+    return found.pop() if len(found) == 1 else "some"
+
+
+def _live_on(facts: CatalogFacts, record: AuthorityRecord) -> Live:
+    live = facts.live.uuid if facts.live is not None else None
     if live == record.generation:
         return "generation"
     return "predecessor" if live in record.predecessor.values() else "other"

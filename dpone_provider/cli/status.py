@@ -14,6 +14,7 @@ from dpone_provider.errors import DponeError
 
 if TYPE_CHECKING:
     from dpone_provider.cli.sighting import Sighting
+    from dpone_provider.replay.ports import CatalogFacts
     from dpone_provider.replay.record import Found
     from dpone_provider.runtime.compose import Composition
 
@@ -91,12 +92,15 @@ def _sight(made: Composition, *, asked: bool) -> Sighting:
     """Everything that is read, in one value. Only SELECTs are sent."""
     from dpone_provider.cli.sighting import Sighting
     from dpone_provider.manifest.digest import admission_digest
-    from dpone_provider.runtime.compose import REPLICA
+    from dpone_provider.replay.ports import CatalogFacts
 
+    answering = [name for name in made.replicas if made.inventory is None or _facts(made, name) is not None]
+    if not answering:
+        raise DponeError("DPONE_SERVER_UNREACHABLE", "No replica of the cluster answers.")
     problem, found, archived = "", None, False
     if made.spec.sink.durable_quality_replay:
-        problem, found, archived = _slot(made, asked=asked)
-    facts = made.catalog.facts(REPLICA, f"{made.operation.target.table}__dpone_")
+        problem, found, archived = _slot(made, answering, asked=asked)
+    seen = {name: _facts(made, name) if name in answering else None for name in made.replicas}
     return Sighting(
         spec=made.spec,
         operation=made.operation if asked else None,
@@ -105,17 +109,30 @@ def _sight(made: Composition, *, asked: bool) -> Sighting:
         problem=problem,
         found=found,
         archived=archived,
-        facts=facts,
+        facts=next((facts for facts in seen.values() if facts is not None), CatalogFacts(live=None, private=())),
+        replicas=seen if made.inventory is not None else {},
     )
 
 
-def _slot(made: Composition, *, asked: bool) -> tuple[str, Found | None, bool]:
+def _facts(made: Composition, replica: str) -> CatalogFacts | None:
+    """What one replica shows; None for one of several that does not answer."""
+    from dpone_provider.wire import StatementFailed
+
+    try:
+        return made.catalog.facts(replica, f"{made.operation.target.table}__dpone_")
+    except (DponeError, StatementFailed):
+        if made.inventory is None:
+            raise
+        return None
+
+
+def _slot(made: Composition, replicas: list[str], *, asked: bool) -> tuple[str, Found | None, bool]:
     """What is wrong with the authority ("" = nothing), the slot, whether the asked operation is archived as failed."""
     from dpone_provider.clickhouse.authority_store import ClickHouseReplayQualityStore
     from dpone_provider.replay.record import parse_slot
-    from dpone_provider.runtime.compose import REPLICA
 
-    store = ClickHouseReplayQualityStore({REPLICA: made.control}, made.authority_database)
+    clients = {name: made.clients[name] for name in replicas}
+    store = ClickHouseReplayQualityStore(clients, made.authority_database)
     key = made.operation.target.key
     try:
         store.admit()

@@ -16,6 +16,7 @@ from dpone_provider.load.timeline import at_text, recorded
 from dpone_provider.page.document import MILESTONES, Evidence, Failure, Next
 from dpone_provider.page.render import load_page, notice_page
 from dpone_provider.page.view import load_view
+from dpone_provider.replay.ports import CatalogFacts
 from dpone_provider.replay.record import AuthorityRecord
 
 _FAILED = "DPONE_REPLAY_QUALITY_EVIDENCE_FAILED"
@@ -55,12 +56,13 @@ def evidence(saw: Sighting, record: AuthorityRecord) -> Evidence:
     passes = tuple(name for name in MILESTONES if observes or name != "observed")
     attempts = recorded(record, passes=passes)
     commit: TargetCommit = _COMMITS.get(record.phase, "unknown")
-    live = saw.facts.live.uuid if saw.facts.live is not None else None
     generation = proof.generation
     if generation is not None:
-        replicas = tuple(attrs.evolve(replica, live=live) for replica in generation.replicas)
+        seen = {name: _live(facts) for name, facts in saw.replicas.items()}
+        here = _live(saw.facts)
+        replicas = tuple(attrs.evolve(one, live=seen.get(one.name, here)) for one in generation.replicas)
         generation = attrs.evolve(generation, replicas=replicas)
-        commit = "proven" if live == generation.uuid else commit
+        commit = "proven" if live_is(saw, record) == "generation" else commit
     complete = record.phase == "COMPLETE"
     failed = Failure(code=_FAILED, boundary="post_commit", retryable=False, meaning=CATALOGUE[_FAILED].meaning)
     return Evidence(
@@ -82,6 +84,10 @@ def evidence(saw: Sighting, record: AuthorityRecord) -> Evidence:
         replayed_from=proof.original,
         **_observation(saw, complete=complete),
     )
+
+
+def _live(facts: CatalogFacts | None) -> str | None:
+    return facts.live.uuid if facts is not None and facts.live is not None else None
 
 
 def _title(saw: Sighting, record: AuthorityRecord) -> str:

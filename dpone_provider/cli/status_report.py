@@ -11,7 +11,7 @@ from dpone_provider.cli.sighting import Sighting, live_is, relation
 from dpone_provider.load.outcome import attempts_of
 from dpone_provider.replay.capsule import QualityReplayCapsule
 from dpone_provider.replay.identity import Operation
-from dpone_provider.replay.ports import NamedTable
+from dpone_provider.replay.ports import CatalogFacts, NamedTable
 from dpone_provider.replay.record import AuthorityRecord
 
 KIND = "dpone.status.v1"
@@ -78,11 +78,20 @@ def _capsule(capsule: QualityReplayCapsule | None) -> dict[str, Any] | None:
 
 def _generation(saw: Sighting, record: AuthorityRecord | None) -> dict[str, Any]:
     return {
-        "live": saw.facts.live.uuid if saw.facts.live is not None else None,
+        "live": _live(saw.facts),
         "sealed": record.generation if record is not None else None,
         "predecessor": dict(record.predecessor) if record is not None else {},
         "live_is": live_is(saw, record),
+        **({"replicas": {name: _replica(facts) for name, facts in saw.replicas.items()}} if saw.replicas else {}),
     }
+
+
+def _replica(facts: CatalogFacts | None) -> dict[str, Any]:
+    return {"answers": facts is not None, "live": _live(facts) if facts is not None else None}
+
+
+def _live(facts: CatalogFacts) -> str | None:
+    return facts.live.uuid if facts.live is not None else None
 
 
 def _attempts(record: AuthorityRecord) -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ _PHASES: dict[str, Tone] = {"COMPLETE": "good", "FAILED": "bad", "REJECTED": "ba
 _LIVE: dict[str, tuple[str, Tone]] = {
     "generation": ("yes: it is the sealed generation", "good"),
     "predecessor": ("no: the old table is live", "open"),
+    "some": ("on some replicas; the others still have the old table", "open"),
+    "unknown": ("not known: a replica does not answer", "open"),
     "other": ("no: neither the old table nor the sealed generation", "bad"),
     "nothing sealed": ("nothing is sealed", "open"),
 }
@@ -81,6 +83,9 @@ def _details(document: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact(label="live UUID", value=generation["live"] or "there is no table", tone="quiet")
     if generation["sealed"]:
         yield Fact(label="sealed UUID", value=generation["sealed"], tone="quiet")
+    for replica, seen in generation.get("replicas", {}).items():
+        value = seen["live"] or ("there is no table" if seen["answers"] else "it does not answer")
+        yield Fact(label=f"live UUID ({replica})", value=value, tone="quiet")
     for replica, uuid in generation["predecessor"].items():
         yield Fact(label=f"predecessor ({replica})", value=uuid or "none: a first publication", tone="quiet")
     if document["capsule"]:

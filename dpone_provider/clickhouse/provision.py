@@ -40,13 +40,17 @@ def marks_path(database: str) -> str:
     return f"/dpone_source_state/{database}"
 
 
-def authority(database: str, path: str = "") -> Wanted:
-    """The authority. Raises ``ValueError`` when the path is not literal."""
+def authority(database: str, path: str = "", attestation: str = "") -> Wanted:
+    """The authority. Raises ``ValueError`` when the path is not literal.
+
+    ``attestation``: who says that all replicas share one Keeper; the comment of a new table, of no effect.
+    """
 
     def read(client: ControlClient) -> object:
         return ClickHouseReplayQualityStore({"": client}, database).read("")
 
-    return _kept(AUTHORITY, database, path or default_path(database), "DPONE_REPLAY_AUTHORITY_UNSUPPORTED", read)
+    made = _kept(AUTHORITY, database, path or default_path(database), "DPONE_REPLAY_AUTHORITY_UNSUPPORTED", read)
+    return attrs.evolve(made, ddl=f"{made.ddl} COMMENT {quote.string(attestation)}") if attestation else made
 
 
 def load_tables(database: str, path: str = "") -> tuple[Wanted, ...]:

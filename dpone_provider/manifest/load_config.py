@@ -93,6 +93,7 @@ def _sink(sink: SinkSpec) -> dict[str, Any]:
         type=sink.type,
         connection_ref=sink.connection_ref,
         table=_table(sink.table),
+        cluster=sink.cluster or None,
         staging={"schema": sink.staging_database} if sink.staging_database else None,
         strategy=_present(mode=sink.strategy.mode, max_source_bytes=sink.strategy.max_source_bytes),
         columns=dict(sink.columns),

@@ -23,15 +23,13 @@ from dpone_provider.manifest.sqltext import (
 )
 from dpone_provider.manifest.tables import HOOKS, Place, checked, read_connection, read_name, read_table
 
-_LATER = {
-    "cluster": "loads of more than one server are not available yet",
-    **dict.fromkeys(("pre_sql", "post_sql", "hooks"), HOOKS),
-}
+_LATER = dict.fromkeys(("pre_sql", "post_sql", "hooks"), HOOKS)
 _MODES: dict[str, str | None] = {
     **dict.fromkeys(authored.MODES),
     "partition_replace": "partition_replace is not available yet for this kind",
 }
 _SETTING = re.compile(authored.SETTING)
+_CLUSTER = re.compile(authored.CLUSTER)
 _TARGETS_OWN = "staging"  # as a name of the staging schema: wherever the target is
 
 
@@ -46,16 +44,18 @@ def read_sink(node: Mapping, place: Place, log: ProblemLog) -> SinkSpec | None:
         fields.problem("table", "DPONE_MANIFEST_VALUE", message, "Use shorter names of plain letters.")
     staging = _read_staging(fields, table)
     strategy = _read_strategy(fields)
+    cluster = checked(fields, "cluster", fields.text("cluster"), _cluster_fault) or ""
     columns = _read_columns(fields)
     pre_sql, post_sql = (_read_statements(fields, key) for key in ("pre_sql", "post_sql"))
     options = fields.mapping("options")
     selector = keep = False
-    design = PhysicalDesign()
+    engine = "ReplicatedMergeTree" if cluster and strategy.mode != "append" else PhysicalDesign().engine
+    design = PhysicalDesign(engine=engine)
     if options is not None:
         inner = Fields(options, log, keys(authored.SinkOptions), _LATER)
         selector = inner.flag(SELECTOR, code="DPONE_REPLAY_SELECTOR_TYPE")
         keep = inner.flag("keep_previous")
-        design = _read_design(inner, {name for name, _ in columns})
+        design = _read_design(inner, {name for name, _ in columns}, engine)
     if kind is None or connection is None or table is None:
         return None
     return SinkSpec(
@@ -69,7 +69,12 @@ def read_sink(node: Mapping, place: Place, log: ProblemLog) -> SinkSpec | None:
         pre_sql=pre_sql,
         post_sql=post_sql,
         durable_quality_replay=selector,
+        cluster=cluster,
     )
+
+
+def _cluster_fault(text: str) -> str | None:
+    return None if _CLUSTER.fullmatch(text) else "this is not a name of a cluster"
 
 
 def _read_staging(fields: Fields, table: TableRef | None) -> str | None:
@@ -119,7 +124,7 @@ def _read_columns(fields: Fields) -> tuple[tuple[str, str], ...]:
     return tuple(columns)
 
 
-def _read_design(options: Fields, columns: set[str]) -> PhysicalDesign:
+def _read_design(options: Fields, columns: set[str], default: str) -> PhysicalDesign:
     fields: Fields | None = options
     for key, below in (
         ("physical_design", authored.PhysicalDesign),
@@ -129,8 +134,8 @@ def _read_design(options: Fields, columns: set[str]) -> PhysicalDesign:
         node = fields.mapping(key) if fields else None
         fields = Fields(node, options.log, keys(below), {"ttl": "TTL is not available"}) if node else None
     if fields is None:
-        return PhysicalDesign()
-    engine = checked(fields, "engine", fields.text("engine"), engine_fault) or "MergeTree"
+        return PhysicalDesign(engine=default)
+    engine = checked(fields, "engine", fields.text("engine"), engine_fault) or default
     return PhysicalDesign(
         engine=re.sub(r"\s*\(\s*\)$", "", engine.strip()),
         order_by=_read_keys(fields, columns),

@@ -39,6 +39,7 @@ from dpone_provider.wire import DirectWire, StatementFailed, Wire
 
 REPLICA = "single"
 """The name of the one server of a load without a cluster."""
+Reached = tuple[ControlClient, Inventory | None, Mapping[str, ControlClient]]
 Notify = Callable[[str, dict[str, Any]], None]
 
 
@@ -112,7 +113,7 @@ class Composition:
             clock=self.around.clock,
             notify=notify,
             check_cancelled=self.around.check_cancelled,
-            reader=self._reader(),
+            reader=self.reader(),
             observe_within=self.around.observe_within,
             require_inventory=self._require_inventory,
         )
@@ -134,6 +135,12 @@ class Composition:
         return self.around.replication if self.inventory is not None else None
 
     @property
+    def engine(self) -> str:
+        """The engine that the live table must have, and a new generation gets."""
+        replication = self.replication
+        return replication.engine if replication is not None else "MergeTree"
+
+    @property
     def database(self) -> str:
         """The target's database."""
         return self.spec.sink.table.database
@@ -150,11 +157,9 @@ class Composition:
 
     def admit_target(self) -> TableState | None:
         """The live table, admitted for this route (M7); None when there is none yet."""
-        replication = self.replication
-        engine = replication.engine if replication is not None else "MergeTree"
-        if replication is not None:
+        if self.inventory is not None:
             admit_macros(tuple(self.clients.items()))
-        state = admit_target(self.clients, self.spec.sink.table, engine)
+        state = admit_target(self.clients, self.spec.sink.table, self.engine)
         if self.observes and self.sink.target_acceptance_reader is None:
             from dpone_provider.reader.admission import admit_reader_settings
 
@@ -166,7 +171,7 @@ class Composition:
         if self.inventory is not None:
             require_same(self.door, self.inventory)
 
-    def _reader(self) -> BoundedTargetAcceptanceReader | None:
+    def reader(self) -> BoundedTargetAcceptanceReader | None:
         """The reader that the sink brings, else a supervised one of its own connection, where one is needed (R1)."""
         if not self.observes or self.sink.target_acceptance_reader is not None:
             return self.sink.target_acceptance_reader
@@ -188,14 +193,26 @@ def _source_of(spec: SourceSpec, connections: Connections) -> SourceEndpoint | N
     return connections.endpoint(spec.connection_ref) if isinstance(spec, ClickHouseSource) else None
 
 
-def _inventory(door: ControlClient, cluster: str) -> Inventory | None:
-    """The replicas of the cluster; None for one server."""
-    if not cluster:
-        return None
-    try:
-        return read_inventory(door, cluster)
-    except StatementFailed as failed:
-        raise unreadable(failed, "the cluster") from None
+@contextmanager
+def reached(connection: Endpoint, cluster: str, wire: Wire) -> Iterator[Reached]:
+    """The connection's own host, the inventory of ``cluster``, a client a replica; "": the one server is its replica.
+
+    Only the host is asked something yet, and only about a cluster. Raises ``DponeError``.
+    """
+    with ExitStack() as opened:
+
+        def client(where: Endpoint) -> ControlClient:
+            return opened.enter_context(closing(ControlClient(where, wire)))
+
+        door = client(connection)
+        if not cluster:
+            yield door, None, {REPLICA: door}
+            return
+        try:
+            inventory = read_inventory(door, cluster)
+        except StatementFailed as failed:
+            raise unreadable(failed, "the cluster") from None
+        yield door, inventory, {row.host: client(inventory.endpoint(row, connection)) for row in inventory.replicas}
 
 
 @contextmanager
@@ -215,16 +232,7 @@ def compose(
         raise DponeError("DPONE_ROUTE_UNSUPPORTED", "The sink was composed with another durable_quality_replay.")
     source = _source_of(spec.source, connections)
     table = spec.sink.table
-    with ExitStack() as opened:
-
-        def client(where: Endpoint) -> ControlClient:
-            return opened.enter_context(closing(ControlClient(where, around.wire)))
-
-        door = client(sink.connector)
-        inventory = _inventory(door, spec.sink.cluster)
-        clients = {REPLICA: door}
-        if inventory is not None:
-            clients = {row.host: client(inventory.endpoint(row, sink.connector)) for row in inventory.replicas}
+    with reached(sink.connector, spec.sink.cluster, around.wire) as (door, inventory, clients):
         yield Composition(
             spec=spec,
             identity=identity,

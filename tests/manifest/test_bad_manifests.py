@@ -33,6 +33,7 @@ ROWS = {
     "selector": ("M1", "M2"),
     "replay": ("M7",),
     "append": ("M7", "X4"),
+    "cluster": ("M7",),
     "cursor": ("M7",),
     "hook": ("M7",),
     "acceptance": ("X1",),

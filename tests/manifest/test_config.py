@@ -194,7 +194,8 @@ def test_a_config_is_plain_json_without_the_manifests_whereabouts(tmp_path: Path
 
 def test_a_spec_that_no_manifest_can_say_is_not_written() -> None:
     spec = spec_from_values(name="load", **case())
+    unsorted = attrs.evolve(spec.sink.design, settings=(("b", 1), ("a", 1)))
     with pytest.raises(DponeError, match="no manifest can say"):
-        LoadConfigBuilder(attrs.evolve(spec, sink=attrs.evolve(spec.sink, cluster="c"))).build()
+        LoadConfigBuilder(attrs.evolve(spec, sink=attrs.evolve(spec.sink, design=unsorted))).build()
     with pytest.raises(ManifestError):
         LoadConfigBuilder(attrs.evolve(spec, process="Bad name")).build()

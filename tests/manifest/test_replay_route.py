@@ -260,3 +260,23 @@ def test_a_hook_is_any_one_statement(text: str) -> None:
 def test_a_query_of_a_database_may_quote_as_that_database_does(query: str) -> None:
     source = {"type": "sql", "connection_ref": "c", "query": query}
     assert getattr(spec_from_values(source=source, sink=sink(False), name="load").source, "query", "") == query
+
+
+@pytest.mark.contract("M7", "M14")
+def test_a_cluster_means_the_replicated_engine_said_or_not() -> None:
+    values = {**sink(True), "cluster": "main"}
+    values["options"] = {"durable_quality_replay": True}
+    silent = spec_from_values(source=SOURCE, sink=values, name="load")
+    storage = {"physical_design": {"storage": {"clickhouse": {"engine": "ReplicatedMergeTree()"}}}}
+    said = spec_from_values(source=SOURCE, sink={**values, "options": {**values["options"], **storage}}, name="load")
+    assert silent == said
+    assert (silent.sink.cluster, silent.sink.design.engine) == ("main", "ReplicatedMergeTree")
+    assert spec_from_values(name="load", **_written(silent)) == silent
+
+
+def _written(spec: Any) -> dict[str, Any]:
+    """The source and the sink of a spec, as a configuration writes them."""
+    from dpone_provider.manifest.load_config import LoadConfigBuilder
+
+    config = LoadConfigBuilder(spec).build()
+    return {"source": config["source"], "sink": {**config["sink"], "options": config.get("options", {})}}

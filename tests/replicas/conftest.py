@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.scenarios.stage")
+pytest.register_assert_rewrite("tests.scenarios.stage", "tests.replicas.stage", "tests.replicas.cases")
 
 from tests.replicas.bench import PairBench, servers  # noqa: E402
+from tests.replicas.stage import PairStage  # noqa: E402 - its assertions are rewritten
 from tests.sandbox_fixture import SandboxPair, ask  # noqa: E402
-from tests.scenarios.stage import Stage  # noqa: E402 - its assertions are rewritten
 
 
 @pytest.fixture
@@ -31,5 +31,5 @@ def bench(sandbox_pair: SandboxPair, tmp_path: Path) -> Iterator[PairBench]:
 
 
 @pytest.fixture
-def stage(bench: PairBench) -> Stage:
-    return Stage(bench)
+def stage(bench: PairBench) -> PairStage:
+    return PairStage(bench)

@@ -9,7 +9,8 @@ SINKS = ("clickhouse",)
 MODES = ("full_refresh", "append")
 SETTING = r"[a-z][a-z0-9_]{0,127}"
 LARGEST = 2**63 - 1
-_ENGINE = r"\s*MergeTree\s*(?:\(\s*\))?\s*"
+CLUSTER = r"[A-Za-z_][A-Za-z0-9_.\-]{0,127}"
+_ENGINE = r"\s*(?:Replicated)?MergeTree\s*(?:\(\s*\))?\s*"
 _TYPE = r"\s*[A-Za-z][A-Za-z0-9_]*\s*(?:\([\s\S]*\))?\s*"
 
 
@@ -70,7 +71,12 @@ class Strategy:
 class ClickHouseStorage:
     """The storage of a generation; every text is one expression without further clauses."""
 
-    engine: str = key("The table engine: plain MergeTree.", example="MergeTree", default="MergeTree", pattern=_ENGINE)
+    engine: str = key(
+        "The table engine: plain MergeTree; with sink.cluster plain ReplicatedMergeTree, which is the default there.",
+        example="MergeTree",
+        default="MergeTree",
+        pattern=_ENGINE,
+    )
     order_by: tuple[str, ...] = key(
         "The sorting key: column names and expressions, one an item.",
         example=["carrier", "toDate(placed)"],
@@ -124,6 +130,11 @@ class Sink:
         pattern=CONNECTION,
     )
     table: SinkTable = key("The table to load.", example={"schema": "shop", "name": "orders"}, required=True)
+    cluster: str = key(
+        "The cluster of one shard whose every replica has the table; needs durable_quality_replay.",
+        example="main",
+        pattern=CLUSTER,
+    )
     staging: Staging = key("Where generations are staged.", example={"schema": "staging"})
     strategy: Strategy = key(
         "How the table changes.", example={"mode": "full_refresh", "max_source_bytes": 1_073_741_824}

@@ -1,0 +1,98 @@
+"""provision, doctor and status of a cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dpone_provider.cli.main import main
+from tests.replicas.bench import PairBench, dialled, servers
+from tests.replicas.stage import PairStage
+from tests.sandbox_fixture import ask
+from tests.scenarios.stage import Cue
+
+
+class Shell:
+    """A folder with a manifest of a cluster and its connection."""
+
+    def __init__(self, bench: PairBench, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capture = bench.folder, capture
+        self.table = {"schema": bench.database, "name": bench.table}
+        self.connect({name: f"{host}:{port}" for name, host, port in dialled(bench.pair).replica_addresses}, bench)
+
+    def connect(self, addresses: dict[str, str], bench: PairBench) -> None:
+        where = dialled(bench.pair)
+        extra = {"http_port": where.http_port, "replica_addresses": addresses}
+        fields = {"host": where.host, "port": where.native_port, "login": where.user, "password": where.password}
+        connection = {"conn_type": "dpone_clickhouse", **fields, "extra": extra}
+        (self.folder / "connections.json").write_text(json.dumps({"sink": connection}))
+        sink: dict[str, Any] = {"type": "clickhouse", "connection_ref": "sink", "table": self.table, "cluster": "main"}
+        sink |= {"strategy": {"max_source_bytes": 1_000_000}, "options": {"durable_quality_replay": True}}
+        source = {"type": "file", "format": "csv", "path": "source.csv"}
+        manifest = {"kind": "dpone.batch.v1", "defaults": {"source": source, "sink": sink}}
+        (self.folder / "m.yaml").write_text(json.dumps({**manifest, "schemas": {"s": {"tables": ["t"]}}}))
+
+    def dpone(self, command: str, *more: str) -> tuple[int, dict[str, Any]]:
+        where = ("--connections", str(self.folder / "connections.json"), "--format", "json")
+        code = main([command, str(self.folder / "m.yaml"), *where, *more])
+        document: dict[str, Any] = json.loads(self.capture.readouterr().out)
+        return code, document
+
+
+@pytest.fixture
+def shell(bench: PairBench, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(bench, capsys)
+
+
+@pytest.mark.contract("A7", "O5")
+def test_provision_makes_the_authority_on_every_replica_and_keeps_the_attestation(
+    shell: Shell, bench: PairBench
+) -> None:
+    ask(bench.pair.second, f"DROP TABLE {bench.database}.dpone_replay_authority SYNC")
+    code, document = shell.dpone("provision", "--apply", "--attestation", "One Keeper: the platform's.")
+    assert code == 0
+    made = document["authorities"][0]["replicas"]
+    assert made == {
+        "ch-1": {"dpone_replay_authority": "already provisioned"},
+        "ch-2": {"dpone_replay_authority": "created"},
+    }
+    comments = [
+        ask(one, f"SELECT comment FROM system.tables WHERE database = '{bench.database}'")[0][0]
+        for one in servers(bench.pair)
+    ]
+    assert comments == ["", "One Keeper: the platform's."]
+    bench.write(100)
+    bench.run("r1")
+
+
+@pytest.mark.contract("O5")
+def test_doctor_asks_every_replica(shell: Shell, bench: PairBench) -> None:
+    code, document = shell.dpone("doctor")
+    assert code == 0, document
+    questions = {finding["question"] for finding in document["findings"]}
+    assert {"cluster", "native port of ch-1", "native port of ch-2", "Keeper through ch-2"} <= questions
+    ask(bench.pair.second, f"CREATE TABLE {bench.database}.t (id UInt64) ENGINE = MergeTree ORDER BY id")
+    code, document = shell.dpone("doctor")
+    assert code == 1
+    refused = {finding["question"]: finding["found"] for finding in document["findings"] if finding["code"]}
+    assert "not plain ReplicatedMergeTree" in refused["database and live table"]
+
+
+@pytest.mark.contract("O5", "P4")
+def test_status_tells_a_partial_publication_and_a_silent_replica(stage: PairStage, shell: Shell) -> None:
+    stage.publish()
+    stage.attempt("later", Cue("exchange", nth=2, fate="die")).expect("died")
+    _, document = shell.dpone("status")
+    generation = document["generation"]
+    assert generation["live_is"] == "some"
+    assert generation["replicas"]["ch-1"]["live"] == generation["sealed"]
+    assert generation["replicas"]["ch-2"]["live"] == generation["predecessor"]["ch-2"]
+    assert "Some replicas have the new table" in document["next_step"]
+    first, _ = dialled(stage.bench.pair).replica_addresses
+    shell.connect({"ch-1": f"{first[1]}:{first[2]}", "ch-2": "127.0.0.1:1"}, stage.bench)
+    _, document = shell.dpone("status")
+    assert document["generation"]["live_is"] == "unknown"
+    assert document["generation"]["replicas"]["ch-2"] == {"answers": False, "live": None}
+    assert "ch-2" in document["next_step"]

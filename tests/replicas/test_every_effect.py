@@ -1,0 +1,67 @@
+"""Every effect of a load of two replicas, crashed in every way; then a retry, or a successor that competes.
+
+The number of points comes from the recorder, so none can be left out. What is measured is written down (D2).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.crash.wire import MODES, CrashWire, Mode
+from tests.replicas.bench import PairBench
+from tests.replicas.cases import Case, Ending, run_case
+
+ARTIFACTS = Path("test_artifacts/declarative-replay-quality")
+ROUTES = {"exchange": {}, "first publication": {"first": True}, "exchange and observation": {"target": True}}
+STUDIES: list[tuple[str, Mode, Ending]] = [
+    *(("exchange", mode, ending) for mode in MODES for ending in ("retry", "successor")),
+    *(("first publication", mode, "retry") for mode in MODES),
+    ("exchange and observation", "applied_not_acknowledged", "retry"),
+]
+
+
+def table(bench: PairBench, number: int) -> PairBench:
+    folder = bench.folder / str(number)
+    folder.mkdir()
+    return PairBench(sandbox=bench.sandbox, database=bench.database, folder=folder, pair=bench.pair, table=f"t{number}")
+
+
+def points(bench: PairBench, **route: bool) -> int:
+    """How many effects an honest load has."""
+    case, wire = Case(bench, **route), CrashWire()
+    case.prepare()
+    assert case.attempt("later", wire) == "success"
+    assert len(wire.effects) >= 40
+    return len(wire.effects)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+@pytest.mark.contract("A8", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "A3", "G3", "G5", "G6", "D2")
+@pytest.mark.parametrize(("route", "mode", "ending"), STUDIES, ids=lambda word: str(word).replace(" ", "_"))
+def test_a_crash_at_any_effect_is_finished(bench: PairBench, route: str, mode: Mode, ending: Ending) -> None:
+    flags = ROUTES[route]
+    number = points(table(bench, 0), **flags)
+    cases = [run_case(table(bench, at + 1), at=at, mode=mode, ending=ending, **flags) for at in range(number)]
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    name = f"replicas-{route}-{mode}-{ending}.json".replace(" ", "-")
+    document = {"replicas": 2, "data_replication": "UNVERIFIED", "points": number, "cases": cases}
+    (ARTIFACTS / name).write_text(json.dumps(document, indent=1), encoding="utf-8")
+    assert len(cases) == number
+
+
+@pytest.mark.contract("A8", "P3", "P4", "P6", "P7")
+@pytest.mark.parametrize("ending", ["retry", "successor"])
+def test_a_switch_whose_answer_is_lost_is_finished_on_each_replica(bench: PairBench, ending: Ending) -> None:
+    """The cases of the study that matter most."""
+    wire = CrashWire()
+    case = Case(table(bench, 0))
+    case.prepare()
+    assert case.attempt("later", wire) == "success"
+    ats = [number for number, effect in enumerate(wire.effects) if effect.kind == "exchange"]
+    assert [wire.effects[at].replica for at in ats] == ["ch-1", "ch-2"]
+    for number, (at, mode) in enumerate((at, mode) for at in ats for mode in MODES):
+        run_case(table(bench, number + 1), at=at, mode=mode, ending=ending)
