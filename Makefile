@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-setup
 ROOMS ?= quality
+VENV2 := .venv-airflow2
+STAMP2 := $(VENV2)/.dpone-setup
 
-.PHONY: setup demo test test-slow mutants lint bench docs docs-site pictures clean
+.PHONY: setup demo test test-slow test-airflow2 mutants lint bench docs docs-site pictures clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -24,6 +26,15 @@ test-slow: setup
 
 mutants: setup
 	nice -n 10 $(BIN)/python -m tests.mutation.study $(ROOMS)
+
+# The Airflow tests again, on Airflow 2.11, in an environment of their own.
+test-airflow2: $(STAMP2)
+	PYTHONWARNINGS=ignore $(VENV2)/bin/pytest -p no:warnings -n 2 --dist worksteal -m "not slow" tests/airflow $(ARGS)
+
+$(STAMP2): pyproject.toml constraints-airflow2.txt
+	@test -x $(VENV2)/bin/python || $(PYTHON) -m venv $(VENV2)
+	$(VENV2)/bin/pip install --quiet --constraint constraints-airflow2.txt --editable '.[test]'
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check .
@@ -49,4 +60,4 @@ docs-site: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf $(VENV) build dist .dpone *.egg-info
+	rm -rf $(VENV) $(VENV2) build dist .dpone *.egg-info

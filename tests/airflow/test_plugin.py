@@ -77,6 +77,16 @@ def test_airflow_finds_the_views_of_the_plugin(airflow_home: Home, tmp_path: Pat
     ]
 
 
+@lacks("reason to refuse the demo", airflow=3)
+def test_the_demo_says_that_it_needs_airflow_3(tmp_path: Path) -> None:
+    from dpone_provider.errors import DponeError
+    from dpone_provider.sandbox.demo.story import prepare
+
+    with pytest.raises(DponeError, match="needs Airflow 3"):
+        prepare(tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()
+
+
 @pytest.mark.contract("F6")
 @pytest.mark.parametrize(
     ("version", "index", "address"),

