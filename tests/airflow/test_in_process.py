@@ -13,7 +13,7 @@ import pytest
 from dpone_provider.runtime.compose import operation_of
 from dpone_provider.sandbox.command import connection_json
 from dpone_provider.sandbox.process import RunningSandbox
-from tests.airflow.home import Home
+from tests.airflow.warm import WarmAirflow
 from tests.loads import Bench
 from tests.sandbox_fixture import ask
 
@@ -41,9 +41,9 @@ def make(task=Told, **changes):
 
 @attrs.frozen(kw_only=True)
 class Desk:
-    """A bench and an Airflow home; ``dag(script)`` runs a script with ``make()`` and ``run_dag``."""
+    """A bench and an Airflow; ``dag(script)`` runs a script with ``make()`` and ``run_dag``."""
 
-    home: Home
+    airflow: WarmAirflow
     bench: Bench
 
     def inline(self, **sink: Any) -> dict[str, Any]:
@@ -67,9 +67,9 @@ class Desk:
 
     def run(self, script: str, *, load: dict[str, Any] | None = None, **environ: str) -> tuple[Any, str]:
         folder = self.bench.folder
-        return self.home.run(
+        started = self.airflow.start(
             OPERATOR + textwrap.dedent(script),
-            folder=folder,
+            folder,
             AIRFLOW_CONN_CH=connection_json(self.bench.sandbox),
             LOAD=json.dumps(load or self.inline()),
             FOLDER=str(folder),
@@ -77,6 +77,7 @@ class Desk:
             STEPS=str(folder / "steps.jsonl"),
             **environ,
         )
+        return started.answer(), started.said
 
     def steps(self, number: int) -> list[str]:
         lines = (self.bench.folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
@@ -84,11 +85,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(sandbox: RunningSandbox, database: str, tmp_path: Path, airflow_home: Home) -> Desk:
+def desk(sandbox: RunningSandbox, database: str, tmp_path: Path, warm: WarmAirflow) -> Desk:
     bench = Bench(sandbox=sandbox, database=database, folder=tmp_path)
     bench.provision()
     bench.write(1)
-    return Desk(home=airflow_home, bench=bench)
+    return Desk(airflow=warm, bench=bench)
 
 
 ONCE = """
@@ -241,7 +242,7 @@ def test_no_secret_reaches_a_log_an_xcom_or_a_rendered_field(desk: Desk, passwor
     assert found == [["failed", 1]]
     assert "DPONE_SERVER_AUTHENTICATION" in said
     if password:
-        files = [path for path in desk.home.folder.rglob("*") if path.is_file()]
+        files = [path for path in desk.airflow.home.folder.rglob("*") if path.is_file()]
         assert password not in said
         assert not [path for path in files if password.encode() in path.read_bytes()]
     else:

@@ -11,7 +11,7 @@ import pytest
 
 from dpone_provider.sandbox.command import connection_json
 from dpone_provider.sandbox.process import RunningSandbox
-from tests.airflow.home import Home
+from tests.airflow.warm import WarmAirflow
 from tests.loads import Bench
 
 # Two runs of one DAG run: the second one clears its tasks, with the items as they are by then.
@@ -45,14 +45,14 @@ out({"same": first.run_id == second.run_id,
 class Mapped:
     """A DAG with one mapped load whose items are files; item ``a`` has the ids 1 to 5, ``b`` the ids 11 to 15."""
 
-    home: Home
+    airflow: WarmAirflow
     bench: Bench
 
     def twice(self, first: list[str], second: list[str], **environ: str) -> tuple[Any, str]:
         folder = self.bench.folder
-        return self.home.run(
+        started = self.airflow.start(
             TWICE,
-            folder=folder,
+            folder,
             AIRFLOW_CONN_CH=connection_json(self.bench.sandbox),
             LOAD=json.dumps(self._load()),
             DAG_ID=self.bench.database,
@@ -61,6 +61,7 @@ class Mapped:
             SECOND=json.dumps(second),
             **environ,
         )
+        return started.answer(), started.said
 
     @property
     def steps(self) -> set[str]:
@@ -84,13 +85,13 @@ class Mapped:
 
 
 @pytest.fixture
-def mapped(sandbox: RunningSandbox, database: str, tmp_path: Path, airflow_home: Home) -> Mapped:
+def mapped(sandbox: RunningSandbox, database: str, tmp_path: Path, warm: WarmAirflow) -> Mapped:
     bench = Bench(sandbox=sandbox, database=database, folder=tmp_path)
     bench.provision()
     for name, start in (("a", 1), ("b", 11)):
         bench.write(start)
         (tmp_path / "source.csv").rename(tmp_path / f"{name}.csv")
-    return Mapped(home=airflow_home, bench=bench)
+    return Mapped(airflow=warm, bench=bench)
 
 
 @pytest.mark.contract("I6", "I4")
