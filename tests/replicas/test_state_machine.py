@@ -1,0 +1,148 @@
+"""Attempts of two operations on two replicas, in any order, with lost, late and dead effects and a jumping clock.
+
+The machines are the real ones; the replicas are values (``world``). An order that fails is kept as a test of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from dpone_provider.replay import publication as do
+from dpone_provider.replay.record import AuthorityRecord
+from tests.replicas.world import FATES, LIVE, REPLICAS, Attempt, Fate, World
+
+STEPS = int(os.environ.get("DPONE_MACHINE_STEPS", "20000"))
+IN_ONE = 200
+HONEST = 600
+FINAL = {"success", "DPONE_REPLAY_WINDOW_ENDED"}
+
+
+class Machine(RuleBasedStateMachine):
+    """At most two attempts of ``later`` and one of ``successor`` at a time."""
+
+    steps = 0
+
+    @initialize(first=st.booleans())
+    def begin(self, first: bool) -> None:
+        self.world = World()
+        self.running: list[Attempt] = []
+        if not first:
+            for replica in REPLICAS:
+                self.world.tables[replica][LIVE] = (self.world.new_uuid(), "")
+            self.world.look()
+
+    def _runs(self, run_id: str) -> int:
+        return sum(attempt.run_id == run_id for attempt in self.running)
+
+    @rule(run_id=st.sampled_from(["later", "later", "successor"]))
+    def start(self, run_id: str) -> None:
+        if self._runs(run_id) < (2 if run_id == "later" else 1):
+            self.running.append(Attempt(run_id, self.world))
+
+    @precondition(lambda self: self.running)
+    @rule(
+        number=st.integers(0, 2),
+        turns=st.integers(1, 12),
+        fate=st.sampled_from([*["go"] * 8, *FATES]),
+    )
+    def step(self, number: int, turns: int, fate: Fate) -> None:
+        """Some turns of one attempt, the last of which meets a fate."""
+        attempt = self.running[number % len(self.running)]
+        for left in reversed(range(turns)):
+            type(self).steps += 1
+            self._turn(attempt, "go" if left else fate)
+            if attempt.result:
+                return
+
+    @precondition(lambda self: self.world.pending)
+    @rule(number=st.integers(0, 30), never=st.booleans())
+    def come_late(self, number: int, never: bool) -> None:
+        number %= len(self.world.pending)
+        if never:
+            self.world.pending.pop(number)
+        else:
+            self.world.land(number)
+            self.world.look()
+
+    @rule(seconds=st.sampled_from([1, 299, 901]))
+    def jump(self, seconds: int) -> None:
+        self.world.now += seconds
+
+    def _turn(self, attempt: Attempt, fate: Fate) -> None:
+        attempt.step(fate)
+        if not attempt.result:
+            return
+        if attempt in self.running:
+            self.running.remove(attempt)
+        if attempt.finished is not None:
+            generation = attempt.finished.record.generation
+            assert all(generation in lived for lived in self.world.lived.values()), "success, and never live everywhere"
+
+    def teardown(self) -> None:
+        """Honest attempts end both operations, whatever is still under way; nobody is stuck."""
+        if not hasattr(self, "world"):
+            return
+        for attempt in self.running:
+            attempt.dead = True
+        self.world.now += 1_000
+        results = [{run_id: self._honest(run_id) for run_id in ("later", "successor")} for _ in range(4)]
+        assert set(results[-1].values()) <= FINAL, results
+        while self.world.pending:
+            self.world.land(0)
+            self.world.look()
+
+    def _honest(self, run_id: str) -> str:
+        attempt = Attempt(run_id, self.world)
+        for _ in range(HONEST):
+            if attempt.result:
+                break
+            self._turn(attempt, "go")
+        assert attempt.result, "an honest attempt never ends"
+        return attempt.result
+
+
+def study(steps: int, *, shrinks: bool = True) -> int:
+    """Run the machine for at least so many steps; how many there were."""
+    Machine.steps = 0
+    bounds = settings(
+        max_examples=max(1, steps // IN_ONE),
+        stateful_step_count=60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+        database=None,
+        phases=tuple(Phase) if shrinks else (Phase.generate,),
+    )
+    while Machine.steps < steps:
+        run_state_machine_as_test(Machine, settings=bounds)
+    return Machine.steps
+
+
+@pytest.mark.contract("A3", "A6", "A8", "P2", "P3", "P4", "P5", "P6")
+def test_no_order_of_some_steps_breaks_a_rule() -> None:
+    assert study(1_000) >= 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.contract("A3", "A6", "A8", "P2", "P3", "P4", "P5", "P6")
+def test_no_order_of_very_many_steps_breaks_a_rule() -> None:
+    assert study(STEPS) >= STEPS
+
+
+def test_the_machine_sees_a_fence_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that cannot fail shows nothing."""
+
+    def unfenced(record: AuthorityRecord, progress: do.Progress, replica: str, name: str) -> do.Action:
+        if replica in progress.resent:
+            return do.Stop("not_applied")
+        return do.Send(replica, name, first=record.predecessor[replica] is None)
+
+    monkeypatch.setattr(do, "_not_applied", unfenced)
+    with pytest.raises(AssertionError):
+        study(5_000, shrinks=False)
