@@ -12,12 +12,14 @@ from dpone_provider.runtime.compose import operation_of
 from tests.crash.wire import CrashWire, Died, Mode
 from tests.replicas.bench import PairBench, servers
 from tests.sandbox_fixture import ask
+from tests.scenarios.stage import Unmet
 
 OLD, NEW, NEXT = range(100, 105), range(200, 207), range(300, 304)
 SWITCHES = ("exchange", "publish_first")
 FILLS = ("source_open", "insert", "create_table")
 Ending = Literal["retry", "successor"]
-BLOCKED = {"DPONE_REPLAY_QUALITY_EVIDENCE_INCOMPLETE", "DPONE_REPLAY_SLOT_BUSY"}
+HICCUPS = {"DPONE_SERVER_UNREACHABLE", "DPONE_STAGING_FAILED"}
+"""What an honest attempt may meet on a machine that stands still for seconds; a retry gets past it."""
 
 
 @attrs.define
@@ -97,9 +99,12 @@ class Case:
         mine = record is not None and record.operation.run_id == "later"
         blocking = mine and record is not None and record.phase in {"DISPATCHING", "COMMITTED"}
         result = self.attempt("next", CrashWire(), stale_after_ms=-1)
-        assert result == ("DPONE_REPLAY_QUALITY_EVIDENCE_INCOMPLETE" if blocking else "success")
         if blocking:
+            assert result == "DPONE_REPLAY_QUALITY_EVIDENCE_INCOMPLETE"
             self.until_success("later")
+        else:
+            assert result == "success" or result in HICCUPS
+        if result != "success":
             self.until_success("next")
 
     def cleaned(self) -> list[str]:
@@ -127,6 +132,8 @@ def run_case(bench: PairBench, *, at: int, mode: Mode, ending: Ending, **route: 
     left = case.cleaned()
     if ending == "retry":
         assert case.applied == {("later", "ch-1"): 1, ("later", "ch-2"): 1}, "exactly one publication a replica"
+    if at >= len(wire.effects):
+        raise Unmet(f"the attempt ended before effect {at}: {case.results}")
     effect = wire.effects[at]
     told = {"at": at, "effect": effect.kind, "what": effect.what, "replica": effect.replica, "mode": mode}
     switches = {f"{run} {replica}": count for (run, replica), count in sorted(case.applied.items())}

@@ -5,14 +5,17 @@ The number of points comes from the recorder, so none can be left out. What is m
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.crash.wire import MODES, CrashWire, Mode
 from tests.replicas.bench import PairBench
 from tests.replicas.cases import Case, Ending, run_case
+from tests.scenarios.stage import Unmet
 
 ARTIFACTS = Path("test_artifacts/declarative-replay-quality")
 ROUTES = {"exchange": {}, "first publication": {"first": True}, "exchange and observation": {"target": True}}
@@ -38,6 +41,14 @@ def points(bench: PairBench, **route: bool) -> int:
     return len(wire.effects)
 
 
+def met(bench: PairBench, at: int, **told: Any) -> dict[str, Any]:
+    """A case whose crash came to pass: a machine that stands still may end an attempt before it."""
+    for again in range(3):
+        with contextlib.suppress(Unmet):
+            return run_case(table(bench, at + 1 + 1_000 * again), at=at, **told)
+    raise AssertionError(f"effect {at} is never met")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
 @pytest.mark.contract("A8", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "A3", "G3", "G5", "G6", "D2")
@@ -45,7 +56,7 @@ def points(bench: PairBench, **route: bool) -> int:
 def test_a_crash_at_any_effect_is_finished(bench: PairBench, route: str, mode: Mode, ending: Ending) -> None:
     flags = ROUTES[route]
     number = points(table(bench, 0), **flags)
-    cases = [run_case(table(bench, at + 1), at=at, mode=mode, ending=ending, **flags) for at in range(number)]
+    cases = [met(bench, at, mode=mode, ending=ending, **flags) for at in range(number)]
     ARTIFACTS.mkdir(parents=True, exist_ok=True)
     name = f"replicas-{route}-{mode}-{ending}.json".replace(" ", "-")
     document = {"replicas": 2, "data_replication": "UNVERIFIED", "points": number, "cases": cases}
