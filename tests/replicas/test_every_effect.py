@@ -49,7 +49,7 @@ def met(bench: PairBench, at: int, **told: Any) -> dict[str, Any]:
     raise AssertionError(f"effect {at} is never met")
 
 
-@pytest.mark.slow
+@pytest.mark.study
 @pytest.mark.timeout(5400)
 @pytest.mark.contract("A8", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "A3", "G3", "G5", "G6", "D2")
 @pytest.mark.parametrize(("route", "mode", "ending"), STUDIES, ids=lambda word: str(word).replace(" ", "_"))
