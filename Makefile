@@ -30,13 +30,13 @@ study: setup
 mutants: setup
 	nice -n 10 $(BIN)/python -m tests.mutation.study $(ROOMS)
 
-# The Airflow tests again, on Airflow 2.11, in an environment of their own.
+# The Airflow tests again, on Airflow 2.11 (whose scheduler needs a PostgreSQL), in an environment of their own.
 test-airflow2: $(STAMP2)
-	PYTHONWARNINGS=ignore $(VENV2)/bin/pytest -p no:warnings -n 2 --dist worksteal -m "not slow and not study" tests/airflow $(ARGS)
+	PYTHONWARNINGS=ignore $(VENV2)/bin/pytest -p no:warnings -n 2 --dist loadgroup -m "not study" tests/airflow $(ARGS)
 
 $(STAMP2): pyproject.toml constraints-airflow2.txt
 	@test -x $(VENV2)/bin/python || $(PYTHON) -m venv $(VENV2)
-	$(VENV2)/bin/pip install --quiet --constraint constraints-airflow2.txt --editable '.[test]'
+	$(VENV2)/bin/pip install --quiet --constraint constraints-airflow2.txt --editable '.[test]' psycopg2-binary
 	@touch $@
 
 lint: setup

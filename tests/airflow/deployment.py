@@ -32,7 +32,10 @@ import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from airflow.providers.common.compat.sdk import DAG, Asset
-from airflow.providers.standard.operators.empty import EmptyOperator
+try:
+    from airflow.providers.standard.operators.empty import EmptyOperator
+except ImportError:  # Airflow 2.11
+    from airflow.operators.empty import EmptyOperator
 from dpone_provider.operators.load import DponeLoadOperator
 
 HERE = Path(__file__).parent
@@ -225,7 +228,11 @@ def _talks(process: psutil.Process, port: int) -> bool:
 
 @contextmanager
 def deployed(
-    sandbox: RunningSandbox, home: Path, scenes: Mapping[str, Mapping[str, Any]], database: str = ""
+    sandbox: RunningSandbox,
+    home: Path,
+    scenes: Mapping[str, Mapping[str, Any]],
+    database: str = "",
+    stack: Callable[[Path, Mapping[str, str]], AirflowStack] = AirflowStack,
 ) -> Iterator[dict[str, Scene]]:
     """Start an Airflow with these scenes; the options are those of ``direct``. ``database``: theirs, "" = a new one."""
     database = database or f"t_{secrets.token_hex(6)}"
@@ -244,7 +251,7 @@ def deployed(
             environ[f"AIRFLOW_CONN_CH_{name.upper()}"] = json.dumps(own)
             ways.append((Bench(sandbox=sandbox, database=database, folder=folder, table=name), native, http))
         (home / "dags" / "scenes.py").write_text(DAGS, encoding="utf-8")
-        airflow = AirflowStack(home, environ)
+        airflow = stack(home, environ)
         made = [Scene(airflow=airflow, bench=bench, native=native, http=http) for bench, native, http in ways]
         for scene in made:
             scene.direct(**scenes[scene.name])

@@ -11,10 +11,16 @@ import pytest
 
 from dpone_provider.sandbox.process import RunningSandbox
 from tests.airflow.deployment import Scene, deployed, until
+from tests.airflow.release import lacks
 from tests.reader.children import wait_for
 from tests.web.browser import LOOKS, Browser, Look, chromium, keep
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("scheduler")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("scheduler"),
+    lacks("page of ours in its UI"),
+]
 
 SCENES: dict[str, dict[str, Any]] = {"orders": {}, "refunds": {"retries": 0}, "payments": {"retries": 0}}
 Scenes = dict[str, Scene]
