@@ -5,10 +5,11 @@ The machines are the real ones; the replicas are values (``world``). An order th
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
@@ -107,8 +108,12 @@ class Machine(RuleBasedStateMachine):
 
 
 def study(steps: int, *, shrinks: bool = True) -> int:
-    """Run the machine for at least so many steps; how many there were."""
+    """Run the machine for at least so many steps; how many there were. Every round has a seed of its own.
+
+    Hypothesis' own setting for CI would play the same round again and again, and never get further.
+    """
     Machine.steps = 0
+    rounds = itertools.count()
     bounds = settings(
         max_examples=max(1, steps // IN_ONE),
         stateful_step_count=60,
@@ -116,10 +121,11 @@ def study(steps: int, *, shrinks: bool = True) -> int:
         suppress_health_check=list(HealthCheck),
         print_blob=True,
         database=None,
+        derandomize=False,
         phases=tuple(Phase) if shrinks else (Phase.generate,),
     )
     while Machine.steps < steps:
-        run_state_machine_as_test(Machine, settings=bounds)
+        run_state_machine_as_test(seed(next(rounds))(Machine), settings=bounds)
     return Machine.steps
 
 
