@@ -171,6 +171,38 @@ def _catalogue() -> dict[str, CodeInfo]:
             boundary="post_commit",
             retryable=True,
         ),
+        # -- partitions ------------------------------------------------------------------------------------------
+        "DPONE_PARTITIONS": info(
+            meaning="The partitions of the source cannot be planned.",
+            remedy="Correct source.partitions; see the message.",
+        ),
+        "DPONE_PARTITION_KEY": info(
+            meaning="The target's partition key does not match the partitions of the source.",
+            remedy="Partition source and target by the same column and borders, or load with mode full_refresh.",
+            boundary="admission",
+        ),
+        "DPONE_TRANSFER_BUSY": info(
+            meaning="Another process works in the transfer folder of this operation.",
+            remedy="Wait until it ends, then retry.",
+            boundary="admission",
+            retryable=True,
+        ),
+        "DPONE_TRANSFER_CHECKPOINT": info(
+            meaning="A checkpoint of the transfer could not be read or written.",
+            remedy="Look at the disk and the permissions of source.partitions.folder; then retry.",
+            retryable=True,
+        ),
+        "DPONE_TRANSFER_ARTIFACT": info(
+            meaning="An artefact of the transfer could not be written, or is not intact.",
+            remedy="Look at the disk and permissions of source.partitions.artifacts; a retry reads what is missing.",
+            retryable=True,
+        ),
+        "DPONE_TRANSFER_REPORT": info(
+            meaning="The partitions are in the target; the report of the transfer could not be published.",
+            remedy="Look at disk and permissions of source.partitions.folder; a retry validates and loads nothing.",
+            boundary="post_commit",
+            retryable=True,
+        ),
         # -- append, source state, hooks -------------------------------------------------------------------------
         "DPONE_APPEND_UNCERTAIN": info(
             meaning="Rows were sent to the target and nobody can say how many arrived.",
