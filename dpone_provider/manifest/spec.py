@@ -47,6 +47,27 @@ class Cursor:
 
 
 @attrs.frozen(kw_only=True)
+class Partitions:
+    """A load in parts: spans of ``column`` (range), values of it (list), or files (file).
+
+    ``size``: width of a span on a fixed grid, in whole numbers or days; ``bounds``: the cuts instead, ascending, whole
+    numbers or ISO dates. ``values``: whole numbers or texts, each once. ``workers``: partitions at a time, 1 to 16.
+    ``folder``: local, for checkpoints and reports; ``artifacts``: fsspec path of the Parquet files, "" = in ``folder``.
+    A relative path starts from ``base``, the manifest's folder.
+    """
+
+    by: Literal["range", "list", "file"] = semantic()
+    column: str = semantic(default="")
+    size: int | None = semantic(default=None)
+    bounds: tuple[str | int, ...] = semantic(default=())
+    values: tuple[str | int, ...] = semantic(default=())
+    workers: int = neutral(default=2)
+    folder: str = neutral(default=".dpone/transfers")
+    artifacts: str = neutral(default="")
+    base: str = neutral(default="")
+
+
+@attrs.frozen(kw_only=True)
 class FileSource:
     """Files read through pyarrow: ``path`` is one path, glob or fsspec URL as authored.
 
@@ -60,6 +81,7 @@ class FileSource:
     connection_ref: str | None = semantic(default=None)
     base: str = neutral(default="")
     cursor: Cursor | None = added(default=None)
+    partitions: Partitions | None = added(default=None)
     type: Literal["file"] = semantic(default="file")
 
 
@@ -72,6 +94,7 @@ class ClickHouseSource:
     query: str | None = semantic(default=None)
     options: tuple[tuple[str, Any], ...] = semantic(default=())
     cursor: Cursor | None = added(default=None)
+    partitions: Partitions | None = added(default=None)
     type: Literal["clickhouse"] = semantic(default="clickhouse")
 
 
@@ -88,6 +111,7 @@ class SqlSource:
     query: str | None = semantic(default=None)
     batch_rows: int = neutral(default=65_536)
     cursor: Cursor | None = semantic(default=None)
+    partitions: Partitions | None = added(default=None)
     type: Literal["sql"] = semantic(default="sql")
 
 
@@ -96,12 +120,13 @@ SourceSpec = FileSource | ClickHouseSource | SqlSource
 
 @attrs.frozen(kw_only=True)
 class Strategy:
-    """How the target changes: a new generation takes its place (full_refresh), or rows are added to it (append).
+    """How the target changes: a new generation takes its place (full_refresh), rows are added to it (append), or its
+    partitions are replaced one by one (partition_replace).
 
     ``max_source_bytes``: budget of Arrow bytes read, or None (refused with the selector on).
     """
 
-    mode: Literal["full_refresh", "append"] = semantic(default="full_refresh")
+    mode: Literal["full_refresh", "append", "partition_replace"] = semantic(default="full_refresh")
     max_source_bytes: int | None = semantic(default=None)
 
 

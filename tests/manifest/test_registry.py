@@ -87,7 +87,7 @@ def test_every_class_that_a_load_can_hold_is_registered() -> None:
     found = reachable(LoadSpec)
     assert found >= set(QUALITY)
     assert {owner.__name__ for owner in found - set(QUALITY)} == {
-        *("LoadSpec", "FileSource", "ClickHouseSource", "SqlSource", "Cursor", "TableRef"),
+        *("LoadSpec", "FileSource", "ClickHouseSource", "SqlSource", "Cursor", "Partitions", "TableRef"),
         *("SinkSpec", "Strategy", "PhysicalDesign"),
     }
     for owner in found - set(QUALITY):
