@@ -24,6 +24,7 @@ _HOMES = {
     "LoadOutcome": "load.outcome",
     "LoadSpec": "manifest.spec",
     "PayloadLoadService": "load.payload",
+    "NativeTransferQualityScope": "native.scope",
     "OperationLink": "links",
     "QualityExecutionSnapshot": "quality.snapshot",
     "QualityGateExecution": "quality.receipt",
