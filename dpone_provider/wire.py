@@ -22,6 +22,7 @@ EffectKind = Literal[
     "insert",
     "append",  # rows into the live table
     "exchange",
+    "replace_partition",  # of the live table, atomic
     "publish_first",  # the rename of a first publication
     "rename",
     "drop",

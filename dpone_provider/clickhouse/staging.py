@@ -92,8 +92,11 @@ def staged_metrics(
     *,
     what: str = "count in the generation",
     replica: str = "",
+    where: tuple[str, dict[str, Any]] | None = None,
 ) -> StagedMetrics:
     """Rows, NULLs and exact distinct values (NULL is none), in one SELECT with ordinal aliases. ``what`` it is doing.
+
+    ``where``: a condition on ``dpone_g`` and its parameters.
 
     Raises ``StatementFailed`` for a server error, a missing row, or a count that is not a UInt64: never zero instead
     (B7).
@@ -103,7 +106,9 @@ def staged_metrics(
     asked += [f"uniqExact({_column(column)})" for column in distinct_columns]
     selection = ", ".join(f"{expression} AS dpone_m{ordinal}" for ordinal, expression in enumerate(asked))
     effect = Effect(kind="query", what=what, replica=replica)
-    rows = client.query(effect, f"SELECT {selection} FROM {quote.table(database, name)} AS dpone_g", settings=pins.READ)
+    condition, bound = (f" WHERE {where[0]}", where[1]) if where is not None else ("", {})
+    found = f"FROM {quote.table(database, name)} AS dpone_g{condition}"
+    rows = client.query(effect, f"SELECT {selection} {found}", bound, settings=pins.READ)
     counts = [_count(value) for value in only_row(rows)]
     if len(counts) != len(asked):
         raise StatementFailed(None, "another number of counts than asked for")
