@@ -1,0 +1,242 @@
+"""Artefacts: a partition's rows as a Parquet file with a checksum, written durably, read a row group at a time.
+
+What is written is what goes on the wire to the target: loading an artefact converts nothing. With it stand the
+target's columns, so that a later attempt knows them without the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dpone_provider.errors import DponeError
+from dpone_provider.native.files import Files, make_folder, told
+from dpone_provider.unwinding import on_failure
+
+Columns = tuple[tuple[str, str], ...]
+_COLUMNS: Final = b"dpone.columns"
+_GATHERED: Final = 1 << 20
+_CODE: Final = "DPONE_TRANSFER_ARTIFACT"
+
+
+@attrs.frozen(kw_only=True)
+class Artifact:
+    """What was written: rows, bytes of the file, its SHA-256 in hex."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Place(Protocol):
+    """Where files of a transfer are kept. Every method may raise ``OSError``."""
+
+    def write(self, name: str, fill: Callable[[Any], None]) -> None:
+        """Let ``fill`` write into a file; it has its name only once it is whole and durable."""
+
+    def open(self, name: str) -> Any:
+        """A binary file to read. ``FileNotFoundError`` where there is none."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing to do where there is none."""
+
+
+@attrs.frozen(kw_only=True)
+class LocalPlace:
+    """A local folder."""
+
+    folder: Path
+    files: Files
+
+    def write(self, name: str, fill: Callable[[Any], None]) -> None:
+        files, path = self.files, self.folder / name
+        make_folder(files, self.folder)
+        temporary = path.with_name(f"{name}.tmp")
+        with on_failure(lambda: files.unlink(temporary)):
+            fd = files.create(temporary)
+            try:
+                fill(_Descriptor(files, fd))
+                files.fsync(fd)
+            finally:
+                files.close(fd)
+            files.rename(temporary, path)
+            files.fsync_dir(self.folder)
+
+    def open(self, name: str) -> Any:
+        return (self.folder / name).open("rb")
+
+    def remove(self, name: str) -> None:
+        self.files.unlink(self.folder / name)
+
+
+class RemotePlace:
+    """A folder of any fsspec file system. What is written is trusted only once ``ArtifactStore`` has read it back."""
+
+    def __init__(self, url: str) -> None:
+        from fsspec.core import url_to_fs
+
+        self._system, self._folder = url_to_fs(url)
+
+    def write(self, name: str, fill: Callable[[Any], None]) -> None:
+        self._system.makedirs(self._folder, exist_ok=True)
+        with self._system.open(self._path(name), "wb") as handle:
+            fill(handle)
+
+    def open(self, name: str) -> Any:
+        return self._system.open(self._path(name), "rb")
+
+    def remove(self, name: str) -> None:
+        if self._system.exists(self._path(name)):
+            self._system.rm_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder.rstrip('/')}/{name}"
+
+
+class ArtifactStore:
+    """The artefacts of one operation, by partition id. Raises ``DponeError`` DPONE_TRANSFER_ARTIFACT."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def export(
+        self, partition_id: str, schema: pa.Schema, columns: Columns, batches: Iterable[pa.RecordBatch]
+    ) -> Artifact:
+        """Write the batches, each a row group. ``columns``: the target's, ``(name, type)``.
+
+        Raises what ``batches`` raises, as it was; then, and after any failure, there is no artefact.
+        """
+        made: list[Artifact] = []
+
+        def fill(handle: Any) -> None:
+            made.append(_written(handle, schema.with_metadata({_COLUMNS: json.dumps(columns).encode()}), batches))
+
+        name = _name(partition_id)
+        with _refused("An artefact could not be written"):
+            self._place.write(name, fill)
+        if isinstance(self._place, RemotePlace) and not self.intact(partition_id, made[0]):
+            raise DponeError(_CODE, "What was written to the artefacts' place is not what it holds.")
+        return made[0]
+
+    def intact(self, partition_id: str, artifact: Artifact) -> bool:
+        """Is it there, byte by byte as it was written?"""
+        digest, size = hashlib.sha256(), 0
+        with _refused("An artefact could not be read"):
+            try:
+                with self._place.open(_name(partition_id)) as handle:
+                    while piece := handle.read(_GATHERED):
+                        digest.update(piece)
+                        size += len(piece)
+            except FileNotFoundError:
+                return False
+        return (size, digest.hexdigest()) == (artifact.bytes, artifact.sha256)
+
+    def columns(self, partition_id: str) -> Columns:
+        """The target's columns that it was made for."""
+        with self._opened(partition_id) as file:
+            metadata = file.schema_arrow.metadata or {}
+        return tuple((name, kind) for name, kind in json.loads(metadata.get(_COLUMNS, b"[]")))
+
+    def batches(self, partition_id: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows, a row group at a time, in the schema that they were written in."""
+        with self._opened(partition_id) as file:
+            for number in range(file.num_row_groups):
+                with _refused("An artefact could not be read"):
+                    table = file.read_row_group(number, use_threads=False).replace_schema_metadata(None)
+                    found = table.cast(schema) if table.schema != schema else table
+                yield from found.to_batches()
+
+    def remove(self, partition_ids: Iterable[str]) -> bool:
+        """Remove artefacts; False when one could not be: nothing depends on it."""
+        gone = True
+        for partition_id in partition_ids:
+            try:
+                self._place.remove(_name(partition_id))
+            except OSError:
+                gone = False
+        return gone
+
+    @contextmanager
+    def _opened(self, partition_id: str) -> Iterator[pq.ParquetFile]:
+        with _refused("An artefact could not be read"):
+            handle = self._place.open(_name(partition_id))
+        with handle:
+            with _refused("An artefact could not be read"):
+                file = pq.ParquetFile(handle)
+            yield file
+
+
+class _Descriptor:
+    """A file that is written through the door of file effects."""
+
+    def __init__(self, files: Files, fd: int) -> None:
+        self._files = files
+        self._fd = fd
+
+    def write(self, data: bytes) -> None:
+        self._files.write(self._fd, data)
+
+
+class _Counted:
+    """Between the Parquet writer and the file: gathers, counts and hashes what passes."""
+
+    closed = False
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._gathered = bytearray()
+        self._digest = hashlib.sha256()
+        self.bytes = 0
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._gathered += view
+        if len(self._gathered) >= _GATHERED:
+            self.flush()
+        return len(view)
+
+    def flush(self) -> None:
+        piece = bytes(self._gathered)
+        self._gathered.clear()
+        if piece:
+            self._digest.update(piece)
+            self.bytes += len(piece)
+            self._handle.write(piece)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _written(handle: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Artifact:
+    counted, rows = _Counted(handle), 0
+    with pq.ParquetWriter(pa.PythonFile(counted, mode="w"), schema, compression="zstd") as writer:
+        for batch in batches:
+            if batch.num_rows:
+                writer.write_batch(batch, row_group_size=batch.num_rows)
+                rows += batch.num_rows
+    counted.flush()
+    return Artifact(rows=rows, bytes=counted.bytes, sha256=counted.sha256)
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    with told(_CODE, what):
+        try:
+            yield
+        except pa.ArrowException as error:
+            if isinstance(error, OSError):
+                raise
+            raise DponeError(_CODE, f"{what}: Parquet refuses it.", retryable=False) from None
+
+
+def _name(partition_id: str) -> str:
+    return f"{partition_id}.parquet"

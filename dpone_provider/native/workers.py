@@ -1,0 +1,107 @@
+"""Partitions moved by a bounded number of threads: the first failure stops them all, and none is left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from dpone_provider.errors import DponeError
+
+T = TypeVar("T")
+TICK: Final = 0.2
+"""Seconds between two looks at cancellation and progress."""
+
+
+class Crew:
+    """What the workers of one run share: whether to go on, and how far they are. Safe to use from several threads.
+
+    ``planned``: partitions to move; those moved, and the rows and bytes of all, are in ``facts``.
+    """
+
+    def __init__(self, planned: int) -> None:
+        self._lock = threading.Lock()
+        self._facts = {"partitions": 0, "planned": planned, "rows": 0, "bytes": 0}
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Let every worker end at its next batch."""
+        self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def going_on(self) -> None:
+        """Called by a worker before each batch. Raises ``DponeError`` DPONE_CANCELLED once the others must stop."""
+        if self.stopping:
+            raise DponeError("DPONE_CANCELLED")
+
+    def count(self, *, rows: int = 0, size: int = 0, partitions: int = 0) -> None:
+        """Add to what is done."""
+        with self._lock:
+            for name, value in (("rows", rows), ("bytes", size), ("partitions", partitions)):
+                self._facts[name] += value
+
+    def facts(self) -> dict[str, Any]:
+        """What is done so far."""
+        with self._lock:
+            return dict(self._facts)
+
+
+def run_bounded(
+    parts: Iterable[T],
+    workers: int,
+    work: Callable[[T], None],
+    *,
+    crew: Crew,
+    check_cancelled: Callable[[], None],
+    notify: Callable[[str, dict[str, Any]], None],
+) -> None:
+    """Do ``work`` on every part, in order, at most ``workers`` at a time.
+
+    ``check_cancelled`` and ``notify`` ("partition", the crew's facts) are called in this thread alone. Raises the first
+    failure, what ``check_cancelled`` raises, or an interrupt, after every worker has ended.
+    """
+    listed, failures = tuple(parts), deque[BaseException]()
+    waiting = iter(listed)  # taking the next one is atomic
+    changed = threading.Event()
+
+    def worker() -> None:
+        try:
+            while not crew.stopping and (part := next(waiting, None)) is not None:
+                work(part)
+                crew.count(partitions=1)
+                changed.set()
+        except BaseException as failure:  # noqa: BLE001 - raised again in the calling thread
+            failures.append(failure)
+            crew.stop()
+        finally:
+            changed.set()
+
+    threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(workers, len(listed)))]
+    try:
+        for thread in threads:
+            thread.start()
+        told: dict[str, Any] = {}
+        while any(thread.is_alive() for thread in threads):
+            changed.wait(TICK)
+            changed.clear()
+            check_cancelled()
+            told = _tell(crew, told, notify)
+        _tell(crew, told, notify)
+    finally:
+        crew.stop()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _tell(crew: Crew, told: dict[str, Any], notify: Callable[[str, dict[str, Any]], None]) -> dict[str, Any]:
+    facts = crew.facts()
+    if facts != told:
+        notify("partition", facts)
+    return facts
