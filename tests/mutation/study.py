@@ -25,7 +25,8 @@ HERE = Path(__file__).parent
 LEAST = 90.0
 BESIDE = ("dags_examples", "docs", "schemas")  # what tests read besides the package
 KILLED = frozenset({"killed", "timeout", "segfault", "caught by type check"})
-ARGUMENTS = ["-n", "0", "-p", "no:cacheprovider", "-m", "not slow", "--hypothesis-profile=mutants"]
+ARGUMENTS = ["-n", "0", "-p", "no:cacheprovider", "-p", "tests.mutation.quick_first", "-m", "not slow"]
+ARGUMENTS += ["--hypothesis-profile=mutants"]
 
 
 def rooms() -> dict[str, dict[str, list[str]]]:
