@@ -13,6 +13,7 @@ import attrs
 from dpone_provider.errors import DponeError
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.ports import Catalog, CatalogFacts, NamedTable, Publisher
+from dpone_provider.replay.record import AuthorityRecord
 from dpone_provider.wire import StatementFailed
 
 
@@ -112,6 +113,24 @@ class Cleaner:
         except StatementFailed:
             return Cleaned(failed=(table.name,))
         return Cleaned(dropped=(table.name,))
+
+
+def sweep(cleaner: Cleaner, record: AuthorityRecord, before: AuthorityRecord | None, *, retire: bool) -> None:
+    """After a verified claim: drop what earlier attempts left, and the operation ``before`` that had the slot.
+
+    Nobody else drops the latter: no permit of it is open, and it may never come back. ``retire`` the table that it
+    replaced too: only where both are configured alike and keep no table on purpose (``keep_previous``).
+    """
+    for replica in record.replicas:
+        keep = (record.generation, *record.predecessor.values())
+        cleaner.clean(replica, below=record.epoch, keep=keep)
+        if before is not None:
+            complete = before.phase == "COMPLETE"
+            also = (before.predecessor.get(replica),) if complete and retire else ()
+            keep = (before.generation,) if complete else ()
+            attrs.evolve(cleaner, operation=before.operation).clean(
+                replica, below=before.epoch + 2, keep=keep, also=also
+            )
 
 
 def _holds(facts: CatalogFacts, name: str, uuid: str) -> bool:

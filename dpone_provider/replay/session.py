@@ -15,7 +15,7 @@ from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.replay import publication as do
 from dpone_provider.replay.admission import Admission
 from dpone_provider.replay.claim import Claimant
-from dpone_provider.replay.cleanup import Cleaned, Cleaner
+from dpone_provider.replay.cleanup import Cleaned, Cleaner, sweep
 from dpone_provider.replay.completion import Completion
 from dpone_provider.replay.ports import Ports, Stager
 from dpone_provider.replay.proof import Proof, original_ids, replay_result
@@ -119,9 +119,9 @@ class QualityReplaySession:
         self.target_commit = CLAIMED_COMMIT.get(record.phase, "not_started")
         facts = {"phase": record.phase, "epoch": record.epoch, "attempt": self.tenure.attempt}
         self._ports.notify("claimed", {**facts, "record": record})
-        for replica in record.replicas:
-            keep = (record.generation, *record.predecessor.values())
-            self._cleaner.clean(replica, below=record.epoch, keep=keep)
+        before = self.tenure.before
+        alike = before is not None and before.admission_digest == self._me.admission_digest
+        sweep(self._cleaner, record, before, retire=alike and not self._keep_previous)
 
     def _perform(self, action: do.Action, stager: Stager) -> None:
         record = self.tenure.record

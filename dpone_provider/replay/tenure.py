@@ -35,7 +35,7 @@ class Tenure:
     """The slot as this attempt last saw it, and the only way to change it.
 
     ``attempt``: the number of this attempt, from 1. ``counters``: what it did itself; they go into every write's
-    history entry.
+    history entry. ``before``: the other operation's record that the claim has replaced, unless it had failed.
     """
 
     def __init__(self, slot: SlotAuthority, me: Claimant) -> None:
@@ -44,6 +44,7 @@ class Tenure:
         self.attempt = 1
         self.counters = Counters()
         self.found = Found(record=None, version=-1, now=0)
+        self.before: AuthorityRecord | None = None
 
     @property
     def record(self) -> AuthorityRecord:
@@ -83,6 +84,8 @@ class Tenure:
             self.write(decision.record)
         except Fenced as fenced:
             raise DponeError("DPONE_REPLAY_SLOT_BUSY", "Another attempt took the slot first.") from fenced
+        if other and failed is None:
+            self.before = found.record
         for replica in self._me.replicas[1:]:
             self._require_shared(replica)
 

@@ -292,6 +292,7 @@ def invalid(room: Room) -> None:
 
 def leftovers(room: Room) -> None:
     claimed_stale(room)
+    room.load(dies_after("authority_cas", "CLAIMED"), run_id=NEXT).expect("died")
     room.load(run_id=NEXT).expect("success")
 
 
