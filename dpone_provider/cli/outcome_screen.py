@@ -66,6 +66,9 @@ def _success(document: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact(label="What to do", value="nothing")
     if result["final_rows"] is not None:
         yield Fact(label="Rows in the table", value=f"{result['final_rows']:,}")
+    if "data_replication" in document:
+        value = f"{document['data_replication']}: every replica was counted, but no test of this release has seen it"
+        yield Fact(label="Data replication", value=value, tone="open")
 
 
 def _failure(document: Mapping[str, Any]) -> Iterator[Fact]:

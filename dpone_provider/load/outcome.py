@@ -118,6 +118,7 @@ class LoadOutcome:
             "final_rows": self.final_rows,
             "generation": self.generation,
             "attempts": self.attempts[-1].number if self.attempts else 1,
+            **_unverified(self.spec),
         }
 
 
@@ -181,4 +182,10 @@ def _head(spec: LoadSpec, identity: RunIdentity, *, passed: bool) -> dict[str, A
         "run_id": identity.run_id,
         "passed": passed,
         **({"strategy": "append"} if spec.sink.strategy.mode == "append" else {}),
+        **_unverified(spec),
     }
+
+
+def _unverified(spec: LoadSpec) -> dict[str, str]:
+    """What no test of this release has seen on the real thing, and this load depends on (D3)."""
+    return {"data_replication": "UNVERIFIED"} if spec.sink.cluster else {}
