@@ -132,8 +132,8 @@ def make_folder(files: Files, path: Path) -> None:
     files.fsync_dir(path.parent)
 
 
-def write_temporary(files: Files, path: Path, data: bytes) -> Path:
-    """A durable file beside ``path`` that waits to be renamed into its place. Raises ``OSError``."""
+def replace(files: Files, path: Path, data: bytes) -> None:
+    """The file has this content, wholly or as before, also after a loss of power. Raises ``OSError``."""
     temporary = path.with_name(f"{path.name}.tmp")
     fd = files.create(temporary)
     try:
@@ -141,10 +141,5 @@ def write_temporary(files: Files, path: Path, data: bytes) -> Path:
         files.fsync(fd)
     finally:
         files.close(fd)
-    return temporary
-
-
-def replace(files: Files, path: Path, data: bytes) -> None:
-    """The file has this content, wholly or as before, also after a loss of power. Raises ``OSError``."""
-    files.rename(write_temporary(files, path, data), path)
+    files.rename(temporary, path)
     files.fsync_dir(path.parent)

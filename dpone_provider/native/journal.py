@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
 from dpone_provider.errors import DponeError
 from dpone_provider.native.checkpoint import LONGEST_LINE, Checkpoint, Ledger, fold
-from dpone_provider.native.files import Files, make_folder, told
+from dpone_provider.native.files import Files, make_folder, replace, told
 
 CHECKPOINTS = "checkpoints.jsonl"
 LOCK = "lock"
@@ -21,12 +21,9 @@ class CheckpointJournal:
     A line that did not end is no line: it is cut off before the next one is written. What ``latest`` says is durable.
     """
 
-    def __init__(self, files: Files, fd: int, found: bytes) -> None:
-        self._files, self._fd = files, fd
-        self._end = found.rfind(b"\n") + 1
-        self._torn = self._end != len(found)
-        self._ledger = fold(found[: self._end].decode("utf-8", "replace").split("\n"))
-        self._held = ExitStack()
+    def __init__(self, files: Files, fd: int, end: int, ledger: Ledger, held: ExitStack) -> None:
+        self._files, self._fd, self._end, self._ledger, self._held = files, fd, end, ledger, held
+        self._torn = False
         self._mutex = threading.Lock()
 
     @classmethod
@@ -36,6 +33,7 @@ class CheckpointJournal:
         Raises ``DponeError`` DPONE_TRANSFER_BUSY while another holds the lock, DPONE_TRANSFER_CHECKPOINT for what the
         disk refuses or another version wrote.
         """
+        path = folder / CHECKPOINTS
         with ExitStack() as held:
             with told("DPONE_TRANSFER_CHECKPOINT", "The checkpoints cannot be read"):
                 make_folder(files, folder)
@@ -44,15 +42,15 @@ class CheckpointJournal:
                 except BlockingIOError:
                     raise DponeError("DPONE_TRANSFER_BUSY") from None
                 held.callback(files.close, lock)
-                fd = files.open_append(folder / CHECKPOINTS)
+                found = files.read(path) or b""
+                kept = found[: found.rfind(b"\n") + 1]
+                ledger = fold(kept.decode("utf-8", "replace").split("\n"))
+                # Whether a disk has the lines of a process that was killed, or whose fsync failed, nobody can say, and
+                # an fsync of today would not. Written anew, they are durable before they are trusted.
+                replace(files, path, kept)
+                fd = files.open_append(path)
                 held.callback(files.close, fd)
-                found = files.read(folder / CHECKPOINTS) or b""
-                # A process that was killed may have left lines that no disk has yet: trust them only from here on.
-                files.fsync(fd)
-                files.fsync_dir(folder)
-            journal = cls(files, fd, found)
-            journal._held = held.pop_all()
-        return journal
+            return cls(files, fd, len(kept), ledger, held.pop_all())
 
     def latest(self) -> Ledger:
         """The latest checkpoint of each partition."""
@@ -82,7 +80,7 @@ class CheckpointJournal:
         try:
             self._files.fsync(self._fd)
         except OSError:
-            # The next fsync may succeed although this line is on no disk: take it back.
+            # The next one may succeed although this line is on no disk: take it back.
             self._files.truncate(self._fd, self._end)
             raise
         self._end += len(data)
@@ -90,7 +88,8 @@ class CheckpointJournal:
 
     def close(self) -> None:
         """Give the lock back. Nothing happens the second time."""
-        self._held.close()
+        with suppress(OSError):  # what was told as written was synced, and a descriptor is gone in any case
+            self._held.close()
 
     def __enter__(self) -> CheckpointJournal:
         return self

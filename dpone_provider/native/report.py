@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from dpone_provider.errors import Boundary, DponeError
-from dpone_provider.native.files import Files, replace, told, write_temporary
+from dpone_provider.errors import CATALOGUE, Boundary, DponeError
+from dpone_provider.native.files import Files, replace, told
 from dpone_provider.quality.gates import QualityGateReport
 from dpone_provider.quality.scope import QualityScopeSummary
 
@@ -92,13 +92,16 @@ class TransferReport:
 
 @attrs.frozen(kw_only=True)
 class TransferFailure:
-    """What may be said of a transfer that failed. ``scope`` and ``committed``: None where it failed before."""
+    """What may be said of a transfer that failed. ``scope`` and ``committed``: None where it failed before.
+
+    Raises ``ValueError`` for an ``error_code`` that is none of ours.
+    """
 
     run_id: str
     load_id: str
     operation_id: str
     attempts: int
-    error_code: str
+    error_code: str = attrs.field(validator=attrs.validators.in_(CATALOGUE))
     failure_boundary: Boundary
     scope: QualityScopeSummary | None = None
     committed: int | None = None
@@ -124,15 +127,17 @@ def publish_success(folder: Path, files: Files, report: TransferReport) -> None:
 
     Raises ``DponeError`` DPONE_TRANSFER_REPORT; then no success of this run is there.
     """
-    path = folder / REPORT
+    path, data = folder / REPORT, _text(report.document())
     with told("DPONE_TRANSFER_REPORT", "The report cannot be published"):
         replace(files, folder / COMPANION, report.companion().encode())
         files.unlink(folder / FAILURE)
-        files.rename(write_temporary(files, path, _text(report.document())), path)
         try:
-            files.fsync_dir(folder)
+            replace(files, path, data)
         except OSError:
-            files.unlink(path)
+            # A rename that failed may have been done: no success stays of a publication that failed.
+            if files.read(path) == data:
+                files.unlink(path)
+                files.fsync_dir(folder)
             raise
 
 
