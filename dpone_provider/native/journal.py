@@ -77,12 +77,7 @@ class CheckpointJournal:
             self._files.truncate(self._fd, self._end)
         self._torn = True
         self._files.write(self._fd, data)
-        try:
-            self._files.fsync(self._fd)
-        except OSError:
-            # The next one may succeed although this line is on no disk: take it back.
-            self._files.truncate(self._fd, self._end)
-            raise
+        self._files.fsync(self._fd)
         self._end += len(data)
         self._torn = False
 
