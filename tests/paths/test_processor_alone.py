@@ -28,7 +28,8 @@ from tests.paths.values import ROWS
 
 LOAD = "1" * 32
 IDENTITY = RunIdentity(dag_id="dag", run_id="r", task_id="add")
-MARK = Mark(key="k", expected=None, value="number:5")
+BEFORE = SourceState(key="k", value="number:3", load_id="4" * 32, version=6, write_id="5" * 32)
+MARK = Mark(key="k", expected=BEFORE, value="number:5")
 ATTEMPT = Attempt(number=1, epoch=0, phases=("APPENDED",), source_reads=1, rows=3, publications=0)
 IN_ORDER = [
     "ask for an id",
@@ -123,7 +124,7 @@ class Run:
         raise AssertionError("the path reads the mark")
 
     def advance(self, key: str, expected: SourceState | None, value: str, load_id: str) -> SourceState:
-        assert (key, expected, value, load_id) == ("k", None, "number:5", "2" * 32)
+        assert (key, expected, value, load_id) == ("k", BEFORE, "number:5", "2" * 32)
         self.does("advance")
         return SourceState(key=key, value=value, load_id=load_id, version=7, write_id="3" * 32)
 

@@ -110,7 +110,9 @@ class World:
     def new_uuid(self) -> str:
         return f"00000000-0000-4000-8000-{next(self.numbers):012x}"
 
-    def session(self, attempt: Attempt) -> QualityReplaySession:
+    def session(
+        self, attempt: Attempt, notify: Callable[[str, dict[str, Any]], None] = lambda step, facts: None
+    ) -> QualityReplaySession:
         """A session of its own memory, whose every effect waits for its turn."""
         ports = Ports(
             store=Store(attempt),
@@ -119,7 +121,7 @@ class World:
             new_id=self.new_id,
             new_uuid=self.new_uuid,
             clock=lambda: self.now,
-            notify=lambda step, facts: None,
+            notify=notify,
             check_cancelled=lambda: None,
         )
         made = operation(attempt.run_id)
