@@ -12,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dpone_provider.errors import DponeError
 from dpone_provider.native import report as reports
+from dpone_provider.native.artifact import ArtifactStore, LocalPlace
 from dpone_provider.native.checkpoint import State
 from dpone_provider.native.files import Files, LocalFiles
 from dpone_provider.native.journal import CHECKPOINTS, CheckpointJournal
@@ -30,6 +32,7 @@ from tests.native.test_report import failure, report
 FOLDER = Path("/data/operation")
 STEPS: tuple[State, ...] = ("exported", "loaded", "finalized", "committed")
 COUNT = 2
+ONE = ids(1)[0]
 ROWS = dict(zip(ids(COUNT), (10, 20), strict=True))
 CONTEXT = partitions(COUNT)
 
@@ -240,3 +243,35 @@ def test_the_same_breaks_on_the_real_disk(tmp_path: Path) -> None:
         told.holds(reopened(LocalFiles(), folder), where)
         converges(LocalFiles(), folder, where)
         publish(LocalFiles(), folder, "retry")
+
+
+@pytest.mark.contract("N1", "N5")
+def test_a_break_at_any_file_effect_of_an_artefact_leaves_the_old_one_or_the_new_one_whole(tmp_path: Path) -> None:
+    schema, columns = pa.schema([pa.field("id", pa.int64(), False)]), (("id", "Int64"),)
+    old, new = (pa.RecordBatch.from_pydict({"id": list(range(size))}, schema) for size in (10, 2_000))
+
+    def store(number: str, files: Files) -> ArtifactStore:
+        return ArtifactStore(LocalPlace(folder=tmp_path / number, files=files))
+
+    recorder = Breaking(LocalFiles())
+    names = [store("recorded", as_files(recorder)).export(ONE, schema, columns, [batch]) for batch in (old, new)]
+    second = len(recorder.effects) // 2
+    assert recorder.effects[:second] == recorder.effects[second:]
+    for number, fault in enumerate(faults(recorder.effects, recorder.sizes, -1)):
+        if fault["at"] < second:
+            continue
+        where = f"{recorder.effects[fault['at']]} {fault}"
+        safe = store(str(number), LocalFiles())
+        safe.export(ONE, schema, columns, [old])
+        made = None
+        files = Breaking(LocalFiles(), **{**fault, "at": fault["at"] - second})
+        try:
+            made = store(str(number), as_files(files)).export(ONE, schema, columns, [new])
+        except Died:
+            pass
+        except DponeError as error:
+            assert error.code == "DPONE_TRANSFER_ARTIFACT", where
+        assert [safe.intact(ONE, each) for each in names].count(True) == 1, where
+        assert made is None or safe.intact(ONE, made), where
+        assert safe.intact(ONE, safe.export(ONE, schema, columns, [new])), where
+        assert [each.name for each in (tmp_path / str(number)).iterdir()] == [f"{ONE}.parquet"], where
