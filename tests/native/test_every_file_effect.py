@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpone_provider.errors import DponeError
 from dpone_provider.native import report as reports
@@ -26,7 +28,7 @@ from dpone_provider.native.scope import NativeTransferContext, NativeTransferQua
 from dpone_provider.quality.verdicts import Probe
 from tests.crash.wire import Died
 from tests.native.cases import checkpoint, ids, partitions
-from tests.native.disk import Breaking, Disk, after, as_files, faults, outcomes
+from tests.native.disk import MODES, OUTCOMES, Breaking, Disk, after, as_files, faults, outcomes
 from tests.native.test_report import failure, report
 
 FOLDER = Path("/data/operation")
@@ -143,6 +145,29 @@ def test_a_break_at_any_file_effect_of_the_checkpoints_loses_nothing_and_invents
             told.holds(found, where)
             assert reopened(after(disk, "nothing"), FOLDER) == found, f"trusted, and not durable: {where}"
             converges(disk, FOLDER, where)
+
+
+BREAKS = st.tuples(
+    st.fixed_dictionaries(
+        {"at": st.integers(0, 40), "mode": st.sampled_from(["torn", *MODES]), "torn": st.integers(0, 400)}
+    ),
+    st.sampled_from(["process", *OUTCOMES]),
+)
+
+
+@pytest.mark.contract("N1", "N5")
+@settings(deadline=None, max_examples=150)
+@given(st.lists(BREAKS, max_size=6))
+def test_one_break_after_another_loses_nothing_and_invents_nothing(breaks: list[tuple[dict[str, Any], str]]) -> None:
+    disk, told = Disk(), Told()
+    for fault, outcome in breaks:
+        broken(Breaking(disk, **fault), FOLDER, told)
+        disk = after(disk, outcome)
+        seen, where = after(disk, "process"), f"{breaks}"
+        found = reopened(seen, FOLDER)
+        told.holds(found, where)
+        assert reopened(after(seen, "nothing"), FOLDER) == found, f"trusted, and not durable: {where}"
+    converges(disk, FOLDER, f"{breaks}")
 
 
 def new_disk(before: Callable[[Disk], None]) -> Disk:
