@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,7 @@ HERE = Path(__file__).parent
 LEAST = 90.0
 BESIDE = ("dags_examples", "docs", "schemas")  # what tests read besides the package
 KILLED = frozenset({"killed", "timeout", "segfault", "caught by type check"})
-ARGUMENTS = ["-n", "0", "-p", "no:cacheprovider", "-p", "tests.mutation.quick_first", "-m", "not slow"]
-ARGUMENTS += ["--hypothesis-profile=mutants"]
+ARGUMENTS = ["-n", "0", "-p", "no:cacheprovider", "-m", "not slow", "--hypothesis-profile=mutants"]
 
 
 def rooms() -> dict[str, dict[str, list[str]]]:
@@ -72,8 +72,8 @@ def forget_survivors(folder: Path) -> None:
         meta.write_text(json.dumps(known), encoding="utf-8")
 
 
-def verdicts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every mutant that was made, described, with its fate."""
+def verdicts(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Every mutant that was made: its module, what it is, its fate."""
     os.chdir(folder)  # where mutmut reads its settings and finds its mutants
     from mutmut.mutation.diff_apply import get_diff_for_mutant
     from mutmut.stats import status_by_exit_code
@@ -83,7 +83,7 @@ def verdicts(folder: Path) -> Iterator[tuple[str, str]]:
         for name, code in json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"].items():
             status = status_by_exit_code[code]
             shown = name if status in KILLED else _described(name, get_diff_for_mutant(name, path=path))
-            yield shown, "killed" if status in KILLED else status
+            yield path.stem, shown, "killed" if status in KILLED else status
 
 
 def _described(name: str, diff: str) -> str:
@@ -97,15 +97,19 @@ def _described(name: str, diff: str) -> str:
 def judge(room: str, folder: Path) -> bool:
     """Print what became of the mutants of a room. Is it as it must be?"""
     found = list(verdicts(folder))
-    survivors = [shown for shown, fate in found if fate != "killed"]
+    survivors = [shown for _, shown, fate in found if fate != "killed"]
+    made = Counter(module for module, _, _ in found)
+    left = Counter(module for module, _, fate in found if fate != "killed")
     unknown = sorted(set(survivors) - listed(room))
     score = 100 * (len(found) - len(survivors)) / max(len(found), 1)
     print(f"{room}: {len(found)} mutants, {len(survivors)} survive, {score:.1f} % killed")
+    for module in sorted(made):
+        print(f"  {module}: {made[module]} mutants, {left[module]} survive")
     for shown in unknown:
         print(f"  not listed: {shown}")
     for shown in sorted(listed(room) - set(survivors)):
         print(f"  listed, and killed or gone: {shown}")
-    unfinished = [shown for shown, fate in found if fate in ("not checked", "check was interrupted by user")]
+    unfinished = [shown for _, shown, fate in found if fate in ("not checked", "check was interrupted by user")]
     return not unknown and not unfinished and score >= LEAST
 
 
