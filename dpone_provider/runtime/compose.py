@@ -27,6 +27,7 @@ from dpone_provider.load.refusals import unreadable
 from dpone_provider.load.spreading import Replication, admit_macros
 from dpone_provider.manifest.digest import admission_digest
 from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec, SourceSpec, SqlSource
+from dpone_provider.native.files import Files, LocalFiles
 from dpone_provider.replay.claim import STALE_CLAIM_AFTER_MS, Claimant
 from dpone_provider.replay.identity import Operation
 from dpone_provider.replay.ports import Ports
@@ -56,7 +57,7 @@ class Surroundings:
     """Everything that a load takes from outside and that tests replace.
 
     Wire, clock, randomness, cancellation, telling. ``observe_within``: seconds that an observation may take.
-    ``replication``: what brings rows to the other replicas of a cluster.
+    ``replication``: what brings rows to the other replicas of a cluster. ``files``: the local disk of a transfer.
     """
 
     notify: Notify = _silent
@@ -68,6 +69,7 @@ class Surroundings:
     stale_after_ms: int = STALE_CLAIM_AFTER_MS
     observe_within: float = BUDGET_SECONDS
     replication: Replication = attrs.field(factory=Replication)
+    files: Files = attrs.field(factory=LocalFiles)
 
 
 @attrs.frozen(kw_only=True)
