@@ -142,7 +142,7 @@ def _required(name: str, schema: Schema) -> str:
     words = [
         f"`{word}`"
         for rule in schema.get("allOf", ())
-        if name in rule["then"].get("required", ())
+        if name in rule.get("then", {}).get("required", ())
         for word in (condition["const"] for condition in rule["if"]["properties"].values() if "const" in condition)
     ]
     return f"with {', '.join(words)}" if words else ""

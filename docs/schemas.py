@@ -15,9 +15,8 @@ from typing import Any
 
 import attrs
 
-from dpone_provider.manifest.grammar import families, quality, sink
-from dpone_provider.manifest.grammar.declare import CONTROL, TEMPLATE, Key, declared, keys, words
-from dpone_provider.manifest.grammar.source import IDENTIFIER
+from dpone_provider.manifest.grammar import families, partitions, quality, sink
+from dpone_provider.manifest.grammar.declare import CONTROL, IDENTIFIER, TEMPLATE, Key, declared, keys, words
 from dpone_provider.manifest.selector import SELECTOR
 from dpone_provider.quality.acceptance_policy import ACCEPTANCE_SIDES, NOTHING
 from dpone_provider.quality.gate_spec import HASH_TYPE, SQL_TYPES
@@ -70,8 +69,20 @@ def _without_gates(*types: str) -> Schema:
 
 _SELECTED = _has(**{SELECTOR: {"const": True}})
 _APPENDS = _has(mode={"const": "append"})
+_REPLACES = _has(mode={"const": "partition_replace"})
+_ONE_WAY = [_has(range=True), _has(list=True), _has(file={"const": True})]
 _REQUIRES_STAGED = _has(enabled={"const": True}, mode={"const": "required"}) | {
     "not": _has(capture=_has(staged={"const": False}))
+}
+_SEVERE = {
+    "properties": {"type": {"enum": [*SQL_TYPES, HASH_TYPE]}, "severity": {"const": "error"}},
+    "required": ["type"],
+}
+_PARTED = {
+    "properties": {
+        "sink": {"not": {"anyOf": [_has(options=_SELECTED), _has(strategy=_APPENDS), _has(cluster=True)]}},
+        "quality": _within(gates={"items": {"not": _SEVERE}}, acceptance={"not": _REQUIRES_STAGED}),
+    }
 }
 _NO_DESIGN = _within(
     "storage", "clickhouse", order_by={"maxItems": 0}, partition_by=False, settings={"maxProperties": 0}
@@ -86,15 +97,18 @@ _TOGETHER: Mapping[type[Any], list[Schema]] = {
         )
         for mode, key in (("flow", "fragments"), ("folder", "processes"))
     ],
+    partitions.Partitions: [{"oneOf": _ONE_WAY}],
+    partitions.PartitionRange: [{"anyOf": [_has(size=True), _has(bounds=True)]}],
     quality.Acceptance: [
         _when({"enabled": {"const": True}}, {"properties": {"capture": {"not": _NO_SIDE}}}),
         _when({"enabled": {"const": True}}, {"properties": {"checks": {"not": _NO_CHECK}}}),
     ],
     sink.Sink: [
         _when({"options": _SELECTED}, _has(strategy={"required": ["max_source_bytes"]})),
-        _when({"options": _SELECTED}, _within("strategy", mode={"not": {"const": "append"}})),
+        _when({"options": _SELECTED}, _within("strategy", mode={"enum": ["full_refresh"]})),
         _when({"options": _SELECTED}, _within(pre_sql={"maxItems": 0}, post_sql={"maxItems": 0})),
         _when({"strategy": _APPENDS}, _within("options", keep_previous={"const": False}, physical_design=_NO_DESIGN)),
+        _when({"strategy": _REPLACES}, _within("options", keep_previous={"const": False})),
     ],
     families.Config: [
         {
@@ -103,6 +117,8 @@ _TOGETHER: Mapping[type[Any], list[Schema]] = {
         },
         _when({"sink": _has(strategy=_APPENDS)}, _within("quality", acceptance={"not": _REQUIRES_STAGED})),
         _when({"sink": _has(options=_SELECTED)}, _without_gates(*SQL_TYPES)),
+        _when({"sink": _has(strategy=_REPLACES)}, _within(source=_has(partitions=True))),
+        _when({"source": _has(partitions=True)}, _PARTED),
     ],
 }
 

@@ -14,6 +14,7 @@ from dpone_provider.manifest.read import spec_from_config
 from dpone_provider.manifest.spec import (
     FileSource,
     LoadSpec,
+    Partitions,
     PhysicalDesign,
     SinkSpec,
     SourceSpec,
@@ -56,7 +57,10 @@ class LoadConfigBuilder:
 
 
 def _source(source: SourceSpec) -> dict[str, Any]:
-    cursor = {"column": source.cursor.column} if source.cursor else None
+    shared = {
+        "cursor": {"column": source.cursor.column} if source.cursor else None,
+        "partitions": _partitions(source.partitions) if source.partitions else None,
+    }
     if isinstance(source, SqlSource):
         default = attrs.fields(SqlSource).batch_rows.default
         return _present(
@@ -65,7 +69,7 @@ def _source(source: SourceSpec) -> dict[str, Any]:
             table=_present(schema=source.schema or None, name=source.table),
             query=source.query,
             options=_present(batch_rows=source.batch_rows if source.batch_rows != default else None),
-            cursor=cursor,
+            **shared,
         )
     options = {name: list(value) if isinstance(value, tuple) else value for name, value in source.options}
     if isinstance(source, FileSource):
@@ -75,7 +79,7 @@ def _source(source: SourceSpec) -> dict[str, Any]:
             format=source.format,
             path=source.path,
             options=options,
-            cursor=cursor,
+            **shared,
         )
     return _present(
         type=source.type,
@@ -83,8 +87,20 @@ def _source(source: SourceSpec) -> dict[str, Any]:
         table=_table(source.table) if source.table else None,
         query=source.query,
         options=options,
-        cursor=cursor,
+        **shared,
     )
+
+
+def _partitions(parts: Partitions) -> dict[str, Any]:
+    column = {"column": parts.column}
+    ways = {
+        "range": _present(**column, size=parts.size, bounds=list(parts.bounds)),
+        "list": {**column, "values": list(parts.values)},
+        "file": True,
+    }
+    told = {name: getattr(parts, name) for name in ("workers", "folder", "artifacts")}
+    plain = attrs.fields_dict(Partitions)
+    return {parts.by: ways[parts.by], **{name: value for name, value in told.items() if value != plain[name].default}}
 
 
 def _sink(sink: SinkSpec) -> dict[str, Any]:

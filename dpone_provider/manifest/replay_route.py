@@ -1,7 +1,8 @@
 """What a route cannot do, as far as a load alone can tell, before anything is looked up (M6, M7, Q1, X4).
 
-There are three: the staged refresh, the same with ``durable_quality_replay: true``, and ``append``. ``false`` and
-defaults are inert (M5). One function tells for manifests, arguments and specs made in Python (X1).
+There are four: the staged refresh, the same with ``durable_quality_replay: true``, ``append``, and the transfer of
+``source.partitions``. ``false`` and defaults are inert (M5). One function tells for manifests, arguments and specs
+made in Python (X1).
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ _STORAGE: Path = (*_DESIGN, "storage", "clickhouse")
 _BUDGET: Path = ("sink", "strategy", "max_source_bytes")
 _MODE: Path = ("sink", "strategy", "mode")
 _CURSOR: Path = ("source", "cursor")
+_PARTS: Path = ("source", "partitions")
 _CLUSTER: Path = ("sink", "cluster")
 _STAGING: Path = ("sink", "staging", "schema")
 _GATES: Path = ("quality", "gates")
+_ACCEPTANCE: Path = ("quality", "acceptance")
+_REPLACES = "partition_replace"
+_UNPARTED = "Remove source.partitions."
 _TTL = re.compile(r"\bttl\b", re.IGNORECASE)
 _REFRESHED = "Remove it; where it is inherited, write it only for the processes that are refreshed."
 _OFF = "Set durable_quality_replay to false, or remove this."
@@ -93,16 +98,19 @@ def _hook_faults(sink: SinkSpec) -> Faults:
 
 def _route(source: SourceSpec | None, sink: SinkSpec, quality: QualityPolicy) -> Faults:
     append, durable = sink.strategy.mode == "append", sink.durable_quality_replay
+    split = source is not None and source.partitions is not None
     if sink.strategy.mode not in MODES:
         yield _refused(_MODE, "there is no load of this mode", f"Use one of {', '.join(MODES)}.")
     if sink.cluster and append:
         yield _refused(_CLUSTER, "append adds rows through one server", "Leave sink.cluster out.")
-    elif sink.cluster and not durable:  # nobody would finish a switch that some replicas have made
+    elif sink.cluster and not durable and not split:  # nobody would finish a switch that some replicas have made
         message = "a cluster needs durable_quality_replay: true"
         yield _refused(_CLUSTER, message, "Set it, so that a retry finishes what some replicas have not done.")
     if source is not None and source.cursor is not None and not append:
         message = "a cursor works with append only: a full refresh reads everything"
         yield _refused(_CURSOR, message, "Remove it, or set sink.strategy.mode to append.")
+    if source is not None and (split or sink.strategy.mode == _REPLACES):
+        yield from _partitioned(source, sink, quality)
     yield from _append(sink, quality) if append else _staged(sink)
     if durable:
         for path, message, remedy in _durable(sink, quality):
@@ -131,10 +139,48 @@ def _append(sink: SinkSpec, quality: QualityPolicy) -> Faults:
     for path, gate in _gates(quality, (*SQL_TYPES, HASH_TYPE)):
         message = f"append stages nothing that a gate of type {gate} could look at"
         yield _refused(path, message, "Use row_count_reconciliation or min_rows, or mode full_refresh.")
+    yield from _no_staged_side(quality, "append has no staged rows")
+
+
+def _no_staged_side(quality: QualityPolicy, reason: str) -> Faults:
     acceptance = quality.acceptance
     if acceptance is not None and acceptance.enabled and acceptance.mode == "required" and acceptance.staged:
-        message = "staged_acceptance_metric_unavailable: append has no staged rows"
-        yield _refused(("quality", "acceptance", "capture", "staged"), message, "Set capture.staged: false.")
+        message = f"staged_acceptance_metric_unavailable: {reason}"
+        yield _refused((*_ACCEPTANCE, "capture", "staged"), message, "Set capture.staged: false.")
+
+
+def _partitioned(source: SourceSpec, sink: SinkSpec, quality: QualityPolicy) -> Faults:
+    """What moves partition by partition: only what adds up over partitions has a meaning for the whole (N3)."""
+    parts, mode = source.partitions, sink.strategy.mode
+    if parts is None:
+        message = "partition_replace needs source.partitions: it is not said what would be replaced"
+        yield _refused(_PARTS, message, "Write source.partitions, or use mode full_refresh.")
+        return
+    if (parts.by == "file") is not (source.type == "file"):
+        message = f"a source of type {source.type} has no partitions by {parts.by}"
+        remedy = "Write file: true." if source.type == "file" else "Write range or list with a column."
+        yield _refused((*_PARTS, parts.by), message, remedy)
+    if mode == "append":
+        yield _refused(_PARTS, "append adds rows in one insert, not by partitions", _UNPARTED)
+    if sink.durable_quality_replay:
+        message = "with durable_quality_replay: true, partitions are not supported: checkpoints are their own memory"
+        yield _refused(_PARTS, message, f"{_UNPARTED} Or set durable_quality_replay to false.")
+    if sink.cluster and mode != "append":
+        yield _refused(_PARTS, "partitions are loaded through one server", f"{_UNPARTED} Or leave sink.cluster out.")
+    if mode == _REPLACES and sink.keep_previous:
+        yield _refused(
+            (*_OPTIONS, "keep_previous"), "partition_replace replaces no table that could be kept", _REFRESHED
+        )
+    if mode != "append":
+        for path, gate in _gates(quality, (*SQL_TYPES, HASH_TYPE), "error"):
+            message = f"a gate of type {gate} has no answer for all partitions together"
+            yield _refused(path, message, "Use row_count_reconciliation or min_rows, or severity warn.")
+        yield from _no_staged_side(quality, "the rows of one partition are staged at a time")
+    asked = quality.acceptance
+    if asked is not None and asked.enabled and asked.mode == "required" and asked.distinct_counts != "none":
+        message = "distinct values of partitions do not add up to those of the whole"
+        path = (*_ACCEPTANCE, "checks", "distinct_counts")
+        yield _refused(path, message, "Set it to none, or acceptance.mode to warn_only.")
 
 
 def _durable(sink: SinkSpec, quality: QualityPolicy) -> Iterator[tuple[Path, str, str]]:
@@ -155,9 +201,9 @@ def _durable(sink: SinkSpec, quality: QualityPolicy) -> Iterator[tuple[Path, str
             yield path, "TTL is not supported: it changes rows after they were proven", "Remove it."
 
 
-def _gates(quality: QualityPolicy, types: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+def _gates(quality: QualityPolicy, types: tuple[str, ...], severity: str = "") -> Iterator[tuple[Path, str]]:
     for index, gate in enumerate(quality.gates):
-        if gate.type in types:
+        if gate.type in types and severity in ("", gate.severity):
             yield (*_GATES, index, "type"), gate.type
 
 

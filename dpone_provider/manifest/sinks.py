@@ -24,10 +24,6 @@ from dpone_provider.manifest.sqltext import (
 from dpone_provider.manifest.tables import HOOKS, Place, checked, read_connection, read_name, read_table
 
 _LATER = dict.fromkeys(("pre_sql", "post_sql", "hooks"), HOOKS)
-_MODES: dict[str, str | None] = {
-    **dict.fromkeys(authored.MODES),
-    "partition_replace": "partition_replace is not available yet for this kind",
-}
 _SETTING = re.compile(authored.SETTING)
 _CLUSTER = re.compile(authored.CLUSTER)
 _TARGETS_OWN = "staging"  # as a name of the staging schema: wherever the target is
@@ -92,7 +88,7 @@ def _read_strategy(fields: Fields) -> Strategy:
     if node is None:
         return Strategy()
     inner = Fields(node, fields.log, keys(authored.Strategy))
-    mode = inner.choice("mode", _MODES, default="full_refresh") or "full_refresh"
+    mode = inner.choice("mode", dict.fromkeys(authored.MODES), default="full_refresh") or "full_refresh"
     return Strategy(mode=cast(Any, mode), max_source_bytes=inner.integer("max_source_bytes", least=1))
 
 

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 from dpone_provider.manifest.fields import Fields
 from dpone_provider.manifest.grammar import source as authored
-from dpone_provider.manifest.grammar.declare import Key, declared, keys
-from dpone_provider.manifest.grammar.source import CREDENTIALS, FORMATS, SOURCES, SourceOptions
+from dpone_provider.manifest.grammar.declare import CREDENTIALS, Key, declared, keys
+from dpone_provider.manifest.grammar.source import FORMATS, SOURCES, SourceOptions
 from dpone_provider.manifest.nodes import Mapping, Node, Scalar, Sequence, kind_of, locate
+from dpone_provider.manifest.partitions import read_partitions
 from dpone_provider.manifest.problems import ProblemLog
 from dpone_provider.manifest.spec import ClickHouseSource, Cursor, FileSource, SourceSpec, SqlSource, TableRef
 from dpone_provider.manifest.sqltext import any_query_fault, identifier_fault, query_fault
@@ -48,7 +49,7 @@ def _read_file(fields: Fields, place: Place) -> FileSource | None:
         fields.problem("path", "DPONE_MANIFEST_VALUE", "the path holds credentials", remedy)
         return None
     options = _read_options(fields, OPTIONS.get(form or ""))
-    cursor = _read_cursor(fields)
+    cursor, parts = _read_cursor(fields), read_partitions(fields, place.base)
     read = dict(options).get("columns", dict(options).get("column_names"))
     if cursor is not None and read and cursor.column not in read:
         message, remedy = "the column is not among those that are read", "Add it to the options, or correct it."
@@ -68,6 +69,7 @@ def _read_file(fields: Fields, place: Place) -> FileSource | None:
         connection_ref=connection,
         base=place.base,
         cursor=cursor,
+        partitions=parts,
     )
 
 
@@ -77,10 +79,12 @@ def _read_clickhouse(fields: Fields, place: Place) -> ClickHouseSource | None:
     query = _read_query(fields, query_fault)
     table = read_table(fields, default) if "query" not in fields else None
     options = _read_options(fields, OPTIONS["clickhouse"])
-    cursor = _read_cursor(fields)
+    cursor, parts = _read_cursor(fields), read_partitions(fields, place.base)
     if connection is None or (query is None and table is None):
         return None
-    return ClickHouseSource(connection_ref=connection, table=table, query=query, options=options, cursor=cursor)
+    return ClickHouseSource(
+        connection_ref=connection, table=table, query=query, options=options, cursor=cursor, partitions=parts
+    )
 
 
 def _read_sql(fields: Fields, place: Place) -> SqlSource | None:
@@ -88,10 +92,12 @@ def _read_sql(fields: Fields, place: Place) -> SqlSource | None:
     query = _read_query(fields, any_query_fault)
     schema, table = _read_sql_table(fields, place) if "query" not in fields else ("", None)
     options = dict(_read_options(fields, OPTIONS["sql"]))
-    cursor = _read_cursor(fields)
+    cursor, parts = _read_cursor(fields), read_partitions(fields, place.base)
     if connection is None or (query is None and table is None):
         return None
-    return SqlSource(connection_ref=connection, schema=schema, table=table, query=query, cursor=cursor, **options)
+    return SqlSource(
+        connection_ref=connection, schema=schema, table=table, query=query, cursor=cursor, partitions=parts, **options
+    )
 
 
 def _read_sql_table(fields: Fields, place: Place) -> tuple[str, str | None]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from dpone_provider.manifest.grammar.declare import TEMPLATE
-from dpone_provider.manifest.grammar.source import MAX_IDENTIFIER_BYTES
+from dpone_provider.manifest.grammar.declare import MAX_IDENTIFIER_BYTES, TEMPLATE
 
 # ClickHouse refuses a table (code 69) when the file names of database and table are over 213 bytes together. The
 # longest private name of a generation is <table>__dpone_<12>_<epoch of up to 10 digits>x<32>.

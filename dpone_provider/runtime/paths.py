@@ -10,6 +10,7 @@ from dpone_provider.clickhouse.hooks_sql import ClickHouseHooks
 from dpone_provider.clickhouse.load_steps import ClickHouseLoadStepLog, has_load_steps
 from dpone_provider.clickhouse.source_state import ClickHouseSourceStateStore
 from dpone_provider.clickhouse.staging import StagedMetrics, staged_metrics
+from dpone_provider.errors import DponeError
 from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.finalization import LoadGovernanceFinalizationCoordinator, Notify
 from dpone_provider.load.operation import source_key
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 def processor_of(made: Composition, policy_now: Callable[[], QualityPolicy]) -> ETLProcessor:
     """The processor of one run, its path chosen by the spec."""
     spec, around = made.spec, made.around
+    if spec.source.partitions is not None:
+        raise DponeError("DPONE_ROUTE_UNSUPPORTED", "source.partitions: partitions are not moved yet.")
     states = ClickHouseSourceStateStore(made.control, made.database, new_id=around.new_id)
     cursor = states if spec.source.cursor is not None else None
     return ETLProcessor(

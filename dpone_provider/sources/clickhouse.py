@@ -26,6 +26,7 @@ from dpone_provider.quality.metric_request import query_dataset
 from dpone_provider.sources.cursor import CursorMark
 from dpone_provider.sources.honest import Honest
 from dpone_provider.sources.options import checked_options
+from dpone_provider.sources.part import Narrow
 from dpone_provider.sources.pushdown import SOURCE, condition
 from dpone_provider.sources.tail import END_OF_STREAM, TailedStream
 from dpone_provider.wire import StatementFailed
@@ -53,7 +54,7 @@ class QueryStream:
     schema: pa.Schema
     total_rows: int | None = None
 
-    def __init__(self, spec: ClickHouseSource, endpoint: Endpoint, after: CursorMark | None = None) -> None:
+    def __init__(self, spec: ClickHouseSource, endpoint: Endpoint, after: CursorMark | Narrow | None = None) -> None:
         checked_options("clickhouse", spec.options)
         if spec.table is not None:
             self.dataset = f"{spec.table.database}.{spec.table.name}"

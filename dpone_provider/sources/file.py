@@ -9,19 +9,20 @@ from dpone_provider.clickhouse.types import ChType, UnknownType, parse_type
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import FileSource
 from dpone_provider.sources.formats.reader import FileReader, Reading, invalid
-from dpone_provider.sources.locate import FileRef, locate
+from dpone_provider.sources.locate import FileRef, locate, locate_one
 from dpone_provider.sources.options import checked_options
 
 
 class FileStream:
-    """The files of a ``FileSource``. Declared ``columns`` give the types of CSV and JSON text."""
+    """The files of a ``FileSource``, or ``one`` of them. Declared ``columns`` give the types of CSV and JSON text."""
 
     schema: pa.Schema
     total_rows: int | None = None
 
-    def __init__(self, spec: FileSource, columns: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, spec: FileSource, columns: tuple[tuple[str, str], ...], one: str | None = None) -> None:
         self.dataset = f"source_file:{text_digest(spec.path)}"
         self._spec = spec
+        self._one = one
         self._reading = Reading(options=checked_options(spec.format, spec.options), declared=_declared(columns))
         self._files: list[FileRef] | None = None
         self._file: FileRef | None = None
@@ -34,7 +35,8 @@ class FileStream:
 
     def advance(self) -> None:
         if self._files is None:
-            self._files = locate(self._spec.path, self._spec.base)
+            path, base = self._spec.path, self._spec.base
+            self._files = locate(path, base) if self._one is None else [locate_one(path, base, self._one)]
             self._count()
         self._close_reader()
         self._file = self._files.pop(0)

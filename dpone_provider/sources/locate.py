@@ -66,6 +66,26 @@ def locate(path: str, base: str) -> list[FileRef]:
     ]
 
 
+def file_names(path: str, base: str) -> list[str]:
+    """What each file of a source is known by to ``locate_one``: relative to ``base`` where the path is. Raises too."""
+    relative = _local(path, base) is not None and not path.startswith("file://") and not os.path.isabs(path)
+    return [os.path.relpath(file.path, base) if relative else file.path for file in locate(path, base)]
+
+
+def locate_one(path: str, base: str, name: str) -> FileRef:
+    """One file of a source, by its name of ``file_names``; raises as ``locate`` does."""
+    called = f"{path} ({os.path.basename(name)})"
+    try:
+        system = None if _local(path, base) is not None else _remote(path, base)[0]
+        file = os.path.join(base, name) if system is None else name
+        there = os.path.isfile(file) if system is None else system.isfile(file)
+    except OSError:
+        raise _missing(path, "cannot be looked up") from None
+    if not there:
+        raise _missing(called, "does not exist any more")
+    return FileRef(name=called, path=file, system=system)
+
+
 def _local(path: str, base: str) -> str | None:
     """The path on this machine, None for a URL of another kind."""
     if "::" in path:
@@ -98,22 +118,28 @@ def _local_files(path: str, authored: str) -> tuple[list[str], str]:
 
 def _remote_files(path: str, base: str) -> tuple[Any, list[str], str]:
     try:
+        system, root = _remote(path, base)
+    except FileNotFoundError:
+        return None, [], path
+    if glob.has_magic(root) and not system.isfile(root):
+        return system, [item for item in system.glob(root) if system.isfile(item)], root
+    return system, [root] if system.isfile(root) else [], root
+
+
+def _remote(path: str, base: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    try:
         import fsspec
     except ImportError:
         raise _package(path, "fsspec") from None
     head, chain, last = path.rpartition("::")
     url = f"{head}{chain}{_based(path, last, base)}" if chain and "://" not in last else path
     try:
-        system, root = fsspec.core.url_to_fs(url)
+        return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
     except ImportError:
         raise _package(path, _package_of(path)) from None
-    except FileNotFoundError:
-        return None, [], path
     except (ValueError, TypeError):
         raise _unusable(path, "is not a URL that fsspec understands") from None
-    if glob.has_magic(root) and not system.isfile(root):
-        return system, [item for item in system.glob(root) if system.isfile(item)], root
-    return system, [root] if system.isfile(root) else [], root
 
 
 def _package_of(path: str) -> str:

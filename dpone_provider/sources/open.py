@@ -11,7 +11,9 @@ import pyarrow as pa
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import FileSource, SourceSpec, SqlSource
+from dpone_provider.native.partition import FilePart, Part
 from dpone_provider.sources.cursor import CursorMark, CursorReader
+from dpone_provider.sources.part import Narrow, PartReader
 from dpone_provider.sources.sql.endpoint import SourceEndpoint
 from dpone_provider.sources.stream import BatchStream
 from dpone_provider.unwinding import on_failure
@@ -26,10 +28,10 @@ class OpenSource:
 
     ``rows``, ``bytes``: handed out so far, in rows and in Arrow bytes. ``total_rows``: all rows where that is known
     before reading (Parquet), else None; for progress only. ``dataset``: a name without secrets. With a cursor, only
-    rows above its mark are handed out.
+    rows above its mark are handed out; of a partition, only its own.
     """
 
-    def __init__(self, stream: BatchStream, wire: Wire, cursor: CursorReader | None = None) -> None:
+    def __init__(self, stream: BatchStream, wire: Wire, cursor: CursorReader | PartReader | None = None) -> None:
         self._stream = stream
         self._wire = wire
         self._cursor = cursor
@@ -109,20 +111,26 @@ def open_source(
     wire: Wire,
     columns: tuple[tuple[str, str], ...] = (),
     after: CursorMark | None = None,
+    part: Part | None = None,
 ) -> OpenSource:
     """Open a source for one reading.
 
     ``endpoint``: the server of a ClickHouse or SQL source, None for files. ``columns``: the ``(name, ClickHouse type)``
     pairs that the manifest declares; text formats, and values that do not say their type, are read as these. ``after``:
-    read only the rows above this mark, and keep the new one. Raises ``DponeError`` DPONE_SOURCE_NOT_FOUND,
-    DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED (first block of text), DPONE_SOURCE_DRIVER_MISSING,
-    DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED, and what ``CursorReader`` raises.
+    read only the rows above this mark, and keep the new one. ``part``: read only this partition. Raises ``DponeError``
+    DPONE_SOURCE_NOT_FOUND, DPONE_SOURCE_INVALID, DPONE_SOURCE_VALUE_REFUSED (first block of text),
+    DPONE_SOURCE_DRIVER_MISSING, DPONE_SERVER_UNREACHABLE, DPONE_SERVER_AUTHENTICATION or DPONE_SOURCE_FAILED, and what
+    ``CursorReader`` and ``PartReader`` raise.
     """
-    stream = _stream(spec, endpoint, columns, after)
+    stream = _stream(spec, endpoint, columns, part if part is not None else after)
     declared = dict(columns) if isinstance(spec, FileSource) else {}
     with on_failure(stream.close):
         wire.send(_OPEN, stream.advance)
-        cursor = CursorReader(after, stream.schema, declared) if after is not None else None
+        cursor: CursorReader | PartReader | None = None
+        if after is not None:
+            cursor = CursorReader(after, stream.schema, declared)
+        elif part is not None and not isinstance(part, FilePart):
+            cursor = PartReader(part, stream.schema)
     return OpenSource(stream, wire, cursor)
 
 
@@ -130,18 +138,19 @@ def _stream(
     spec: SourceSpec,
     endpoint: SourceEndpoint | None,
     columns: tuple[tuple[str, str], ...],
-    after: CursorMark | None,
+    only: CursorMark | Part | None,
 ) -> BatchStream:
     if isinstance(spec, FileSource):
         from dpone_provider.sources.file import FileStream
 
-        return FileStream(spec, columns)
+        return FileStream(spec, columns, only.path if isinstance(only, FilePart) else None)
+    narrowed: CursorMark | Narrow | None = None if isinstance(only, FilePart) else only
     if isinstance(spec, SqlSource):
         from dpone_provider.sources.sql.open import sql_stream
 
-        return sql_stream(spec, endpoint, columns, after)
+        return sql_stream(spec, endpoint, columns, narrowed)
     if not isinstance(endpoint, Endpoint):
         raise DponeError("DPONE_CONNECTION_INVALID", "A ClickHouse source needs a ClickHouse connection.")
     from dpone_provider.sources.clickhouse import QueryStream
 
-    return QueryStream(spec, endpoint, after)
+    return QueryStream(spec, endpoint, narrowed)

@@ -44,6 +44,10 @@ CLICKHOUSE = {
 }
 
 
+TABLED = {"type": "clickhouse", "connection_ref": "r", "table": {"schema": "s", "name": "t"}}
+SPLIT = {"range": {"column": "id", "size": 5}, "workers": 16}
+
+
 def sink(**changes: Any) -> dict[str, Any]:
     """The plain sink with changes; ``options`` are the sink's options."""
     return deepcopy({**SINK, **changes})
@@ -91,6 +95,14 @@ CASES: dict[str, dict[str, Any]] = {
         {"type": "clickhouse", "connection_ref": "r", "query": "SELECT 1 AS id", "cursor": {"column": "id"}},
         strategy={"mode": "append"},
     ),
+    "split": case(
+        {"type": "sql", "connection_ref": "r", "query": "SELECT 1 AS id", "partitions": SPLIT},
+        strategy={"mode": "partition_replace"},
+    ),
+    "cut": case({**TABLED, "partitions": {"range": {"column": "ä b", "bounds": ["2025-12-31", "2026-02-28"]}}}),
+    "listed": case({**TABLED, "partitions": {"list": {"column": "s", "values": ["b", "a"]}, "workers": 1}}),
+    "numbered": case({**TABLED, "partitions": {"list": {"column": "n", "values": [-1, 2**64 - 1]}}}),
+    "filed": case({**CSV, "partitions": {"file": True, "folder": "/var/t", "artifacts": "s3://lake/x"}}),
     "hooked": case(pre_sql=["SELECT 1"], post_sql=[]),
     "columns": case(columns={"id": "UInt64", "ä b": "LowCardinality(String)", "at": "DateTime64(3, 'UTC')"}),
     "designed": case(options={**design(**CLICKHOUSE), "keep_previous": True}),
@@ -162,11 +174,13 @@ def flow_fragment(folder: Path, name: str, process: dict[str, Any]) -> LoadSpec:
     """In a fragment, with the quality and a part of the sink at the flow, and weaker values that are overridden."""
     strong = {key: value for key, value in process["sink"].items() if key in ("table", "options", "columns")}
     rest = {key: value for key, value in process["sink"].items() if key not in strong}
+    replaces = process["sink"]["strategy"]["mode"] == "partition_replace"
+    whole = {"strategy": {"mode": "full_refresh"}} if replaces else {}
     manifest = _flow(
         "parts.flow.dpone.yaml",
         quality={"gates": [], **process.get("quality", {})},
         defaults={"sink": rest | {"options": {"keep_previous": False}}, "metadata": {"b": 2}},
-        processes=[{"name": "before", "source": CSV, "sink": {"table": {"schema": "d", "name": "before"}}}],
+        processes=[{"name": "before", "source": CSV, "sink": {"table": {"schema": "d", "name": "before"}} | whole}],
         fragments=["steps/one.yaml"],
     )
     part = {"name": name, "source": process["source"], "sink": strong, "depends_on": ["before"]}

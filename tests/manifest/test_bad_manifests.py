@@ -34,6 +34,7 @@ ROWS = {
     "replay": ("M7",),
     "append": ("M7", "X4"),
     "cluster": ("M7",),
+    "partitions": ("M7",),
     "cursor": ("M7",),
     "hook": ("M7",),
     "acceptance": ("X1",),

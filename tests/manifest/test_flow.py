@@ -249,13 +249,13 @@ def test_a_problem_inside_a_fragment_names_the_fragment(text: str | bytes, line:
 @pytest.mark.contract("M11", "M13")
 def test_all_files_of_a_flow_are_told_at_once_each_at_its_own_place(check: Any) -> None:
     body = f"""defaults:
-  sink: {{type: clickhouse, connection_ref: w, table: {{schema: d}}, strategy: {{mode: partition_replace}}}}
+  sink: {{type: clickhouse, connection_ref: w, table: {{schema: d}}, strategy: {{mode: replace}}}}
 fragments: [steps/b.yaml, steps/no.yaml, steps/c.yaml]
 processes:
 {process("one", ", extra: 1")}"""
     result = check(body, b=fragment(process("one", table="two"), process("two", table="three")), c=fragment("  - 5\n"))
     assert told(result) == [
-        ("m.flow.dpone.yaml", 4, 84, "DPONE_ROUTE_UNSUPPORTED", "defaults.sink.strategy.mode"),
+        ("m.flow.dpone.yaml", 4, 84, "DPONE_MANIFEST_VALUE", "defaults.sink.strategy.mode"),
         ("m.flow.dpone.yaml", 5, 27, "DPONE_MANIFEST_UNREADABLE", "fragments[1]"),
         ("m.flow.dpone.yaml", 7, 141, "DPONE_MANIFEST_UNKNOWN_KEY", "processes[0].extra"),
         ("b.yaml", 3, 12, "DPONE_MANIFEST_DUPLICATE", "processes[0].name"),

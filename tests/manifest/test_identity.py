@@ -15,6 +15,7 @@ from dpone_provider.manifest.spec import (
     Cursor,
     FileSource,
     LoadSpec,
+    Partitions,
     PhysicalDesign,
     SinkSpec,
     SqlSource,
@@ -45,6 +46,7 @@ OTHER: dict[type, dict[str, Any]] = {
         "connection_ref": "c",
         "base": "/elsewhere",
         "cursor": Cursor(column="id"),
+        "partitions": Partitions(by="range", column="id", size=5),
         "type": "other",
     },
     ClickHouseSource: {
@@ -53,6 +55,7 @@ OTHER: dict[type, dict[str, Any]] = {
         "query": "SELECT 1",
         "options": (("a", 1),),
         "cursor": Cursor(column="id"),
+        "partitions": Partitions(by="range", column="id", size=5),
         "type": "other",
     },
     SqlSource: {
@@ -62,9 +65,21 @@ OTHER: dict[type, dict[str, Any]] = {
         "query": "SELECT 1",
         "batch_rows": 7,
         "cursor": Cursor(column="id"),
+        "partitions": Partitions(by="range", column="id", size=5),
         "type": "other",
     },
     Cursor: {"column": "placed"},
+    Partitions: {
+        "by": "list",
+        "column": "placed",
+        "size": 6,
+        "bounds": (1, 2),
+        "values": ("a",),
+        "workers": 3,
+        "folder": "/elsewhere",
+        "artifacts": "s3://b/k",
+        "base": "/elsewhere",
+    },
     Strategy: {"mode": "other", "max_source_bytes": 7},
     PhysicalDesign: {
         "engine": "ReplacingMergeTree",
@@ -106,6 +121,12 @@ def loads(owner: type) -> tuple[LoadSpec, Any]:
     if owner is Cursor:
         load = attrs.evolve(LOAD, source=attrs.evolve(QUERY, cursor=Cursor(column="id")))
         return load, lambda changes: attrs.evolve(load, source=attrs.evolve(QUERY, cursor=Cursor(**changes)))
+    if owner is Partitions:
+        parts = Partitions(by="range", column="id", size=5)
+        load = attrs.evolve(LOAD, source=attrs.evolve(QUERY, partitions=parts))
+        return load, lambda changes: attrs.evolve(
+            load, source=attrs.evolve(QUERY, partitions=attrs.evolve(parts, **changes))
+        )
     sources = {type(source): source for source in (FILE, QUERY, SQL)}
     if owner in sources:
         load = attrs.evolve(LOAD, source=sources[owner])

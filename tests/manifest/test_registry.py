@@ -120,6 +120,7 @@ APPENDED: dict[str, Any] = {"name": "load", **CASES["appended"]}
 CURSOR: dict[str, Any] = {"name": "load", **CASES["cursor"]}
 SQL: dict[str, Any] = {"name": "load", **CASES["sql_table"]}
 SQL_QUERY: dict[str, Any] = {"name": "load", **CASES["sql_query"]}
+SPLIT, CUT, LISTED, FILED = ({"name": "load", **CASES[name]} for name in ("split", "cut", "listed", "filed"))
 STORAGE = "sink.options.physical_design.storage.clickhouse"
 ONE_VALUE_ONLY = {"sink.type", "sink.strategy.mode", f"{STORAGE}.engine"}  # no other word is admitted here
 OTHERS: dict[str, Any] = {
@@ -172,6 +173,8 @@ def changed(process: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         inner = inner[key]
     assert inner[last] != value
     inner[last] = value
+    if value is None:
+        del inner[last]
     if path == "source.format":
         del inner["options"]
     return result
@@ -207,6 +210,13 @@ def test_every_semantic_value_changes_the_digest(path: str) -> None:
         (SQL_QUERY, "source.query", "SELECT 2 AS id"),
         (APPENDED, "sink.strategy.mode", "full_refresh"),
         (CURSOR, "source.cursor.column", "x"),
+        (SPLIT, "sink.strategy.mode", "full_refresh"),
+        (SPLIT, "source.partitions.range.column", "x"),
+        (SPLIT, "source.partitions.range.size", 6),
+        (CUT, "source.partitions.range.bounds", ["2025-12-31"]),
+        (LISTED, "source.partitions.list.column", "x"),
+        (LISTED, "source.partitions.list.values", ["a", "b"]),
+        (FILED, "source.partitions", None),
         (CURSOR, "sink.pre_sql", ["SYSTEM RELOAD DICTIONARY d.r"]),
         (CURSOR, "sink.post_sql", []),
     ],
@@ -220,6 +230,12 @@ def test_every_semantic_value_of_other_sources_and_modes_changes_the_digest(
 @pytest.mark.contract("M9")
 def test_the_rows_of_a_fetch_change_no_digest() -> None:
     assert digest(changed(SQL_QUERY, "source.options", {"batch_rows": 10})) == digest(SQL_QUERY)
+
+
+@pytest.mark.contract("M9")
+@pytest.mark.parametrize(("key", "value"), [("workers", 2), ("folder", "/elsewhere"), ("artifacts", "gs://lake")])
+def test_how_a_load_is_moved_changes_no_digest(key: str, value: Any) -> None:
+    assert digest(changed(FILED, "source.partitions", {"file": True, key: value})) == digest(FILED)
 
 
 @pytest.mark.contract("M9")

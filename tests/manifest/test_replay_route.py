@@ -70,14 +70,6 @@ def test_what_no_staged_refresh_can_do_is_refused_either_way(
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [("DPONE_ROUTE_UNSUPPORTED", path)]
 
 
-@pytest.mark.parametrize("selector", [True, False])
-def test_a_mode_of_a_later_version_is_refused_by_name(selector: bool) -> None:
-    strategy = {"mode": "partition_replace", "max_source_bytes": 1}
-    with pytest.raises(ManifestError) as caught:
-        spec_from_values(source=SOURCE, sink=sink(selector, strategy=strategy), name="load")
-    assert "not available yet for this kind" in str(caught.value)
-
-
 @pytest.mark.parametrize("acceptance", [{"enabled": False}, {"enabled": True}, {"enabled": True, "mode": "required"}])
 def test_acceptance_of_every_side_is_admitted(acceptance: dict[str, Any]) -> None:
     spec_from_values(source=SOURCE, sink=sink(True), quality={"acceptance": acceptance}, name="load")
@@ -135,7 +127,7 @@ def test_a_spec_made_in_python_is_refused_with_the_codes_and_paths_of_the_argume
         assert any(caught.value.code == code and caught.value.message.startswith(f"{path}: ") for code, path in found)
         covered.add(name)
     groups = {name.partition("_")[0] for name in covered}
-    assert {"append", "cursor", "hook", "replay", "gate"} <= groups
+    assert {"append", "cursor", "hook", "replay", "gate", "partitions"} <= groups
     assert len(covered) >= 50
 
 
@@ -143,7 +135,8 @@ def test_a_spec_that_only_python_can_say_is_refused_too() -> None:
     load = spec_from_values(source=SOURCE, sink=sink(False), name="load")
     for change, path in (
         ({"cluster": "c", "design": PhysicalDesign(engine="ReplicatedMergeTree")}, "sink.cluster"),
-        ({"strategy": Strategy(mode="partition_replace")}, "sink.strategy.mode"),  # type: ignore[arg-type]
+        ({"strategy": Strategy(mode="other")}, "sink.strategy.mode"),  # type: ignore[arg-type]
+        ({"strategy": Strategy(mode="partition_replace")}, "source.partitions"),
         ({"pre_sql": ("",)}, "sink.pre_sql[0]"),
     ):
         faults = route_faults(attrs.evolve(load, sink=attrs.evolve(load.sink, **change)))  # type: ignore[arg-type]

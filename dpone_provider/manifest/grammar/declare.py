@@ -14,6 +14,9 @@ import attrs
 
 KEY = "dpone.key"
 TEMPLATE = r"\{\{|\{%|\$\{[A-Za-z_]"
+IDENTIFIER = r"[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*"
+MAX_IDENTIFIER_BYTES = 200
+CREDENTIALS = r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*@"
 CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 Model = TypeVar("Model", bound=type)
 

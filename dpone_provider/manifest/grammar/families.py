@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dpone_provider.manifest.grammar.airflow import AirflowDag, AirflowTask
-from dpone_provider.manifest.grammar.declare import key, model
+from dpone_provider.manifest.grammar.declare import IDENTIFIER, key, model
 from dpone_provider.manifest.grammar.quality import Quality
 from dpone_provider.manifest.grammar.sink import Sink, SinkOptions
-from dpone_provider.manifest.grammar.source import IDENTIFIER, Source
+from dpone_provider.manifest.grammar.source import Source
 
 BATCH = "dpone.batch.v1"
 FLOW = "dpone.flow.v1"

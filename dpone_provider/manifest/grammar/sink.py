@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpone_provider.manifest.grammar.declare import key, model
-from dpone_provider.manifest.grammar.source import CONNECTION, IDENTIFIER, MAX_IDENTIFIER_BYTES
+from dpone_provider.manifest.grammar.declare import IDENTIFIER, MAX_IDENTIFIER_BYTES, key, model
+from dpone_provider.manifest.grammar.source import CONNECTION
 
 SINKS = ("clickhouse",)
-MODES = ("full_refresh", "append")
+MODES = ("full_refresh", "append", "partition_replace")
 SETTING = r"[a-z][a-z0-9_]{0,127}"
 LARGEST = 2**63 - 1
 CLUSTER = r"[A-Za-z_][A-Za-z0-9_.\-]{0,127}"
@@ -54,7 +54,7 @@ class Strategy:
     """How the table changes."""
 
     mode: str = key(
-        "full_refresh builds a new generation and switches the table to it; append adds rows to the live table.",
+        "full_refresh makes a new generation; append adds rows; partition_replace replaces partitions one by one.",
         example="append",
         default="full_refresh",
         choices=MODES,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpone_provider.manifest.grammar.declare import key, model
+from dpone_provider.manifest.grammar.declare import CREDENTIALS, IDENTIFIER, MAX_IDENTIFIER_BYTES, key, model
+from dpone_provider.manifest.grammar.partitions import Partitions
 
 CONNECTION = r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,199}"
-IDENTIFIER = r"[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*"
-MAX_IDENTIFIER_BYTES = 200
-CREDENTIALS = r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*@"
 SOURCES = ("file", "clickhouse", "sql")
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
 _CHARACTER = r"[\x00-\x09\x0b\x0c\x0e-\x7f]"
@@ -125,4 +123,9 @@ class Source:
     )
     cursor: Cursor = key(
         "Read only rows that are new since the last load; with strategy.mode append.", example={"column": "id"}
+    )
+    partitions: Partitions = key(
+        "Split the load into partitions that are moved one by one and remembered.",
+        example={"range": {"column": "id", "size": 1_000_000}, "workers": 4},
+        by=("type",),
     )

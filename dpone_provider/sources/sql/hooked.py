@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import SqlSource
+from dpone_provider.native.partition import OneOf
 from dpone_provider.sources.cursor import CursorMark
+from dpone_provider.sources.part import Narrow
 from dpone_provider.sources.sql.endpoint import HookEndpoint
 from dpone_provider.sources.sql.naming import dataset_of, query_of, quoted
 from dpone_provider.sources.sql.refusals import broke_off, refused, unreachable
@@ -39,7 +41,11 @@ class HookStream:
     total_rows: int | None = None
 
     def __init__(
-        self, spec: SqlSource, endpoint: HookEndpoint, columns: Sequence[tuple[str, str]], after: CursorMark | None
+        self,
+        spec: SqlSource,
+        endpoint: HookEndpoint,
+        columns: Sequence[tuple[str, str]],
+        after: CursorMark | Narrow | None,
     ) -> None:
         self.dataset = dataset_of(spec)
         self._spec = spec
@@ -90,7 +96,7 @@ class HookStream:
 
     def _require_ordered(self) -> None:
         """Decimals that are read as their text have another order than numbers: "100" stands below "99"."""
-        cursor = self._after.column if self._after is not None else None
+        cursor = self._after.column if isinstance(self._after, CursorMark) else None
         for column in self._rows.columns:
             if column.name == cursor and Decimal in column.kinds and pa.types.is_string(column.type):
                 problem = f"Column {column.name} has decimals without known digits, so it cannot be a cursor."
@@ -107,19 +113,38 @@ def _cursor(connection: Any, driver: str) -> Any:
     return connection.cursor()
 
 
-def _statement(spec: SqlSource, after: CursorMark | None, driver: str, quote: str) -> tuple[Any, ...]:
+def _statement(spec: SqlSource, after: CursorMark | Narrow | None, driver: str, quote: str) -> tuple[Any, ...]:
     """What to execute: with a mark of numbers or dates, only rows that are not surely below it; NULLs are let through.
 
     Text and moments have an order, or a time zone, that only the database knows: of them everything is read.
     """
     query = query_of(spec, quote)
-    bound = after.bound if after is not None else None
     place = _PLACEHOLDERS.get(getattr(sys.modules.get(driver), "paramstyle", ""))
+    if after is not None and not isinstance(after, CursorMark):
+        return _within(query, after, place, quote)
+    bound = after.bound if after is not None else None
     if after is None or place is None or type(bound) not in (int, Decimal, date):
         return (query,)
     column = f"q.{quoted(after.column, quote)}"
     parts = (f"SELECT * FROM ({query}\n) q WHERE {column} > ", f" OR {column} IS NULL")
-    return place.join(part.replace("%", "%%") if place == "%s" else part for part in parts), (bound,)
+    return _joined(parts, place), (bound,)
+
+
+def _within(query: str, part: Narrow, place: str | None, quote: str) -> tuple[Any, ...]:
+    """The rows of one partition; what the database compares in its own way, ``PartReader`` notices."""
+    if place is None:
+        problem = "The driver of the source takes no parameters in a way that is known."
+        raise DponeError("DPONE_PARTITIONS", problem, remedy="Remove source.partitions.")
+    column = f"q.{quoted(part.column, quote)}"
+    ends = [("=", part.typed)] if isinstance(part, OneOf) else list(zip((">=", "<"), part.values, strict=True))
+    ends = [(sign, end) for sign, end in ends if end is not None]
+    parts = [f"{' AND ' if number else ''}{column} {sign} " for number, (sign, _) in enumerate(ends)]
+    parts[0] = f"SELECT * FROM ({query}\n) q WHERE {parts[0]}"
+    return _joined([*parts, ""], place), tuple(end for _, end in ends)
+
+
+def _joined(parts: Sequence[str], place: str) -> str:
+    return place.join(part.replace("%", "%%") if place == "%s" else part for part in parts)
 
 
 def _digits(described: Sequence[Any]) -> dict[str, tuple[int, int]]:

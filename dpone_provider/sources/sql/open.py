@@ -5,12 +5,16 @@ from __future__ import annotations
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import SqlSource
 from dpone_provider.sources.cursor import CursorMark
+from dpone_provider.sources.part import Narrow
 from dpone_provider.sources.sql.endpoint import HookEndpoint, PostgresEndpoint, SourceEndpoint, SqliteEndpoint
 from dpone_provider.sources.stream import BatchStream
 
 
 def sql_stream(
-    spec: SqlSource, endpoint: SourceEndpoint | None, columns: tuple[tuple[str, str], ...], after: CursorMark | None
+    spec: SqlSource,
+    endpoint: SourceEndpoint | None,
+    columns: tuple[tuple[str, str], ...],
+    after: CursorMark | Narrow | None,
 ) -> BatchStream:
     """The stream of the endpoint's kind. ``columns`` give a type to what does not say its own."""
     if isinstance(endpoint, PostgresEndpoint):

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import SqlSource
 from dpone_provider.sources.cursor import CursorMark
+from dpone_provider.sources.part import Narrow
 from dpone_provider.sources.sql.adbc import AdbcBatches, Values
 from dpone_provider.sources.sql.endpoint import PostgresEndpoint
 from dpone_provider.sources.sql.naming import dataset_of, query_of
@@ -30,7 +31,7 @@ class PostgresStream:
     schema: pa.Schema
     total_rows: int | None = None
 
-    def __init__(self, spec: SqlSource, endpoint: PostgresEndpoint, after: CursorMark | None) -> None:
+    def __init__(self, spec: SqlSource, endpoint: PostgresEndpoint, after: CursorMark | Narrow | None) -> None:
         self.dataset = dataset_of(spec)
         self._query = query_of(spec)
         self._rows = spec.batch_rows

@@ -1,5 +1,7 @@
 """Reading after a mark in PostgreSQL: a condition that leaves out rows only when they surely were read before (X3).
 
+Reading one partition: exactly its rows.
+
 The value travels as a bound parameter into a setting of the transaction, which the condition reads: so the same query
 text runs through a cursor and through COPY, which takes no parameters.
 """
@@ -12,7 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from dpone_provider.errors import DponeError
+from dpone_provider.native.partition import OneOf
 from dpone_provider.sources.cursor import CursorMark
+from dpone_provider.sources.part import Narrow, column_unknown, invalid
 from dpone_provider.sources.sql.postgres_rows import Column
 
 MARK: Final = "dpone.after"
@@ -20,7 +24,7 @@ _NUMERIC, _TEXT, _VARCHAR = 1700, 25, 1043
 _MICROSECONDS: Final = len("2024-12-31T23:59:59.999999")
 
 
-def after_mark(columns: Sequence[Column], after: CursorMark | None, *, utf8: bool) -> tuple[str, str | None]:
+def after_mark(columns: Sequence[Column], after: CursorMark | Narrow | None, *, utf8: bool) -> tuple[str, str | None]:
     """The condition, with a space before it, and the text of its value; ``("", None)`` reads everything.
 
     NULLs are let through, so that they are seen and refused. Raises ``DponeError`` DPONE_SOURCE_INVALID for a column
@@ -28,6 +32,8 @@ def after_mark(columns: Sequence[Column], after: CursorMark | None, *, utf8: boo
     """
     if after is None:
         return "", None
+    if not isinstance(after, CursorMark):
+        return _within(columns, after)
     place = next((place for place, column in enumerate(columns) if column.name == after.column), None)
     if place is None:
         return "", None  # whoever asked for the column says so
@@ -61,3 +67,25 @@ def _comparison(column: Column, family: str, text: str, *, utf8: bool) -> tuple[
     if family == "text" and column.oid in (_TEXT, _VARCHAR) and utf8 and "\0" not in text:
         return "", text, ' COLLATE "C"'
     return None
+
+
+def _within(columns: Sequence[Column], part: Narrow) -> tuple[str, str | None]:
+    """Numbers and dates are plain in any query; a text travels as a mark does."""
+    places = [place for place, column in enumerate(columns) if column.name == part.column]
+    if len(places) != 1:
+        raise column_unknown(part.column)
+    name, kind = f"q.c{places[0]}", columns[places[0]].kind.type
+    if isinstance(part, OneOf) and part.kind == "text" and pa.types.is_string(kind):
+        return f" WHERE {name}::text COLLATE \"C\" = current_setting('{MARK}')", part.value
+    cast = {"integer": "", "date": "::date"}.get(part.kind)
+    if part.kind == "date" and pa.types.is_timestamp(kind):
+        cast = "::timestamptz" if kind.tz else "::timestamp"
+    fits = (
+        pa.types.is_integer(kind) if part.kind == "integer" else pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    )
+    if cast is None or not fits:
+        raise invalid(part.column, f"is not of kind {part.kind}", "Choose another column.")
+    zone = " 00:00:00Z" if cast == "::timestamptz" else ""
+    ends = (("=", part.value),) if isinstance(part, OneOf) else ((">=", part.low), ("<", part.high))
+    found = [f"{name} {sign} '{end}{zone}'{cast}" if cast else f"{name} {sign} {end}" for sign, end in ends if end]
+    return f" WHERE {' AND '.join(found)}", None

@@ -16,6 +16,7 @@ import pyarrow as pa
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import SqlSource
 from dpone_provider.sources.cursor import CursorMark
+from dpone_provider.sources.part import Narrow
 from dpone_provider.sources.sql.adbc import AdbcBatches
 from dpone_provider.sources.sql.endpoint import SqliteEndpoint
 from dpone_provider.sources.sql.naming import dataset_of, query_of
@@ -34,7 +35,11 @@ class SqliteStream:
     total_rows: int | None = None
 
     def __init__(
-        self, spec: SqlSource, endpoint: SqliteEndpoint, columns: Sequence[tuple[str, str]], after: CursorMark | None
+        self,
+        spec: SqlSource,
+        endpoint: SqliteEndpoint,
+        columns: Sequence[tuple[str, str]],
+        after: CursorMark | Narrow | None,
     ) -> None:
         self.dataset = dataset_of(spec)
         self._query = query_of(spec)

@@ -10,7 +10,9 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from dpone_provider.errors import DponeError
+from dpone_provider.native.partition import OneOf
 from dpone_provider.sources.cursor import CursorMark
+from dpone_provider.sources.part import Narrow, column_unknown
 from dpone_provider.sources.sql.refusals import value_refused
 from dpone_provider.sources.sql.watched import Watched
 
@@ -38,7 +40,7 @@ class SqliteRows:
         self._cursor: Any = None
         self._watched = Watched(self._interrupt)
 
-    def start(self, query: str, after: CursorMark | None) -> list[str]:
+    def start(self, query: str, after: CursorMark | Narrow | None) -> list[str]:
         """Run a query; its columns' names. Raises ``DponeError``."""
         return self._run(lambda: self._started(query, after))
 
@@ -57,14 +59,17 @@ class SqliteRows:
             self._interrupt()
             self._watched.end(self._let_go)
 
-    def _started(self, query: str, after: CursorMark | None) -> list[str]:
+    def _started(self, query: str, after: CursorMark | Narrow | None) -> list[str]:
         self._connection = sqlite3.connect(file_uri(self._path), uri=True, isolation_level=None)
         self._connection.execute("PRAGMA query_only = 1")
         self._connection.execute("BEGIN")
         described = self._connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0").description
         self._query, self._names = query, [str(column[0]) for column in described]
         (encoding,) = self._connection.execute("PRAGMA encoding").fetchone()
-        self._condition, self._value = _after(self._names, after, utf8=encoding == "UTF-8")
+        if after is None or isinstance(after, CursorMark):
+            self._condition, self._value = _after(self._names, after, utf8=encoding == "UTF-8")
+        else:
+            self._condition, self._value = _within(self._names, after)
         self._cursor = self._connection.execute(*self.query("*"))
         return self._names
 
@@ -107,6 +112,18 @@ def _after(names: Sequence[str], after: CursorMark | None, *, utf8: bool) -> tup
     else:
         return "", ()
     return f" WHERE {name} COLLATE BINARY > ? OR {name} {other} OR {name} IS NULL", (value,)
+
+
+def _within(names: Sequence[str], part: Narrow) -> tuple[str, Value]:
+    """The rows of one partition; dates are texts here, and numbers plain, as large as they are."""
+    if names.count(part.column) != 1:
+        raise column_unknown(part.column)
+    name = f"c{names.index(part.column)} COLLATE BINARY"
+    ends = (("=", part.value),) if isinstance(part, OneOf) else ((">=", part.low), ("<", part.high))
+    found = [(sign, end) for sign, end in ends if end is not None]
+    if part.kind == "integer":
+        return f" WHERE {' AND '.join(f'{name} {sign} {end}' for sign, end in found)}", ()
+    return f" WHERE {' AND '.join(f'{name} {sign} ?' for sign, _ in found)}", tuple(end for _, end in found)
 
 
 def _failed(error: Exception, names: Sequence[str]) -> DponeError:
