@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from dpone_provider.clickhouse import pins
 from dpone_provider.errors import DponeError
+from dpone_provider.load import collecting
 from dpone_provider.load.direct import LegacyLoadGovernanceCoordinator
 from dpone_provider.load.execution import LoadExecution, Standing
 from dpone_provider.load.outcome import Attempt
@@ -129,6 +131,7 @@ def test_what_is_sent_is_what_was_read_to_where_it_was_admitted(direct: Direct) 
     assert direct.sent == {
         "endpoint": SINK,
         "rows": [3, 4, 5],
+        "names": ["n3", "n4", "n5"],
         "database": "d",
         "table": "t",
         "columns": ("id", "name"),
@@ -139,6 +142,61 @@ def test_what_is_sent_is_what_was_read_to_where_it_was_admitted(direct: Direct) 
     assert schema.names == ["id", "name"]
     assert direct.told["append"] == direct.told["appended"] == {"rows": 3}
     assert direct.told["collect"] == {}
+
+
+# -- the source ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("X2", "X5", "X9")
+def test_the_source_is_observed_as_it_is_sent(direct: Direct) -> None:
+    checks = {"row_count": True, "null_counts": ["name", "id"], "distinct_counts": ["name"]}
+    capture = {"source": True, "staged": False, "target": False}
+    loaded, execution = direct.load(direct.spec(acceptance={**OBSERVED, "capture": capture, "checks": checks}))
+    shot = loaded.acceptance["source"]
+    assert (shot["row_count"], shot["null_counts"], shot["distinct_counts"]) == (3, {"id": 0, "name": 0}, {"name": 3})
+    assert shot["dataset"].startswith("source_file:")
+    assert execution.recorded()[0] == {"step": "source_metrics_captured", "columns": 2, "row_count": 3}
+
+
+@pytest.mark.contract("X5")
+def test_a_source_that_nobody_observes_is_not_captured(direct: Direct) -> None:
+    capture = {"source": False, "staged": False, "target": True}
+    loaded, execution = direct.load(direct.spec(acceptance={**OBSERVED, "capture": capture}))
+    assert list(loaded.acceptance) == ["target"]
+    assert execution.recorded()[0]["step"] == "finalized"
+
+
+@pytest.mark.contract("X4")
+def test_a_source_over_its_budget_sends_nothing(direct: Direct) -> None:
+    error, execution = direct.fails(direct.spec(strategy={"mode": "append", "max_source_bytes": 10}))
+    assert (error.code, "budget of 10 bytes" in error.message) == ("DPONE_SOURCE_TOO_LARGE", True)
+    assert execution.standing == Standing(extracted_rows=3)
+
+
+@pytest.mark.contract("X4")
+def test_text_is_read_as_the_types_of_the_live_table(direct: Direct) -> None:
+    spec = direct.spec()
+    (direct.folder / "source.csv").write_text("id,name\n3,007\n", encoding="utf-8")
+    direct.load(spec)
+    assert direct.sent["names"] == ["007"]
+
+
+@pytest.mark.contract("X4")
+def test_a_source_is_opened_at_the_room_s_own_endpoint(direct: Direct, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+
+    def opens(spec: object, endpoint: object, **options: object) -> None:
+        opened.append(endpoint)
+        raise DponeError("DPONE_SOURCE_NOT_FOUND")
+
+    monkeypatch.setattr(collecting, "open_source", opens)
+    made, execution = direct.admitted(direct.spec())
+    endpoint: Any = "the endpoint of the source"
+    other = LegacyLoadGovernanceCoordinator(attrs.evolve(made._room, source=endpoint))
+    other.admit(execution)
+    with pytest.raises(DponeError):
+        other.load(execution)
+    assert opened == [endpoint]
 
 
 # -- a load that succeeds --------------------------------------------------------------------------------------------

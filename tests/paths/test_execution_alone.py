@@ -301,7 +301,7 @@ def test_only_what_adds_rows_and_may_have_added_some_is_never_retried_blindly(
 ) -> None:
     error = explained(DponeError("DPONE_SOURCE_FAILED"), target, adds=adds, source_state=source_state)
     repeats = adds and target != "not_mutated"
-    assert error.retryable is not repeats
+    assert error.retryable is (not repeats)
     help_ = "Retry; if it goes on, look at the source system."
     warned = repeats and source_state != "advanced"
     assert error.next_step == (f"{help_} {REPEATS}" if warned else help_)

@@ -441,7 +441,7 @@ def test_a_failure_says_what_the_run_and_the_path_know(mode: str, adds: bool) ->
     run.on["load"] = raises(DponeError("DPONE_SOURCE_FAILED", context={"error_code": "lost", "mine": 1}))
     error = run.fails()
     assert (error.code, error.boundary, error.target_commit) == ("DPONE_SOURCE_FAILED", "post_commit", "proven")
-    assert error.retryable is not adds
+    assert error.retryable is (not adds)
     assert (REPEATS in error.next_step) is adds
     assert error.context == {
         "attempts": 5,

@@ -96,7 +96,8 @@ class Direct:
     ) -> int | None:
         self.does(effect.what)
         started()
-        self.sent = {"endpoint": endpoint, "rows": [row["id"] for batch in batches for row in batch.to_pylist()]}
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        self.sent = {"endpoint": endpoint, "rows": [row["id"] for row in rows], "names": [row["name"] for row in rows]}
         self.sent |= options
         self.does("acknowledge")
         return self.written(len(self.sent["rows"]))
