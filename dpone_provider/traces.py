@@ -12,12 +12,12 @@ Scalar = str | int | float | bool | None
 
 _COUNTS: Final = frozenset({"row_count", "columns", "warnings", "unavailable"})
 STEPS: Final[Mapping[str, frozenset[str]]] = {
-    "staged": frozenset({"rows", "bytes", "columns"}),
+    "staged": frozenset({"rows", "bytes", "columns", "partitions"}),
     "quality_checked": frozenset({"gates", "passed", "failed", "warned", "unavailable", "status"}),
     "source_metrics_captured": _COUNTS,
     "staged_metrics_captured": _COUNTS,
     "target_metrics_captured": _COUNTS,
-    "finalized": frozenset({"rows", "written_rows", "mode", "target_commit", "governance_finalization"}),
+    "finalized": frozenset({"rows", "written_rows", "mode", "target_commit", "governance_finalization", "partitions"}),
     "load_governance_failed": frozenset({"failure_boundary", "acceptance_side", "error_code"}),
     "state_advanced": frozenset({"version", "moved"}),
     "hook_run": frozenset({"number", "when"}),

@@ -6,6 +6,7 @@ effect.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeVar
@@ -65,11 +66,13 @@ class Wire(Protocol):
 
 
 class DirectWire:
-    """Sends at once; ``counts[kind]`` is how many effects of a kind were sent."""
+    """Sends at once; ``counts[kind]`` is how many effects of a kind were sent. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def send(self, effect: Effect, call: Callable[[], T]) -> T:
-        self.counts[effect.kind] += 1
+        with self._lock:
+            self.counts[effect.kind] += 1
         return call()

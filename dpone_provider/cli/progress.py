@@ -22,6 +22,9 @@ STEPS = {
     "stage": "opening the source",
     "create": "creating the private generation",
     "rows": "staging",
+    "plan": "planning the partitions",
+    "partition": "moving partitions",
+    "replace": "replacing partitions of the live table",
     "verify": "counting what is staged, checking gates",
     "unanswered": "a gate has no answer",
     "collect": "opening the source",
@@ -39,6 +42,8 @@ STEPS = {
     "observe": "observing the live table",
     "released": "slot released",
 }
+MOVING = frozenset({"rows", "partition"})
+"""Steps that come again and again while rows move."""
 PLAIN_EVERY_SECONDS = 5.0
 
 
@@ -60,7 +65,7 @@ class Told:
     def notify(self, step: str, facts: Mapping[str, Any]) -> None:
         """One announced step."""
         self.known = self.known.after(step, facts)
-        if step == "rows":
+        if step in MOVING:
             self._first_rows = self._clock() if self._first_rows is None else self._first_rows
         self._show(step, facts, 0.0 if self._first_rows is None else self._clock() - self._first_rows)
 
@@ -74,15 +79,18 @@ class Pace:
 
 
 def pace(facts: Mapping[str, Any], seconds: float) -> Pace:
-    """Rows, bytes, rate and, when the total is known, the time left."""
+    """Partitions, rows, bytes, rate and, when the total is known, the time left."""
     rows, total, size = facts.get("rows", 0), facts.get("total"), facts.get("bytes", 0)
+    moved, planned = facts.get("partitions", 0), facts.get("planned")
     parts = [f"{rows:,} rows", _bytes(size)]
+    if planned is not None:
+        parts.insert(0, f"{moved} of {planned} partitions")
     rate = rows / seconds if seconds >= 0.5 else 0.0
     if rate:
         parts.append(f"{rate:,.0f} rows/s")
-    done = min(1.0, rows / total) if total else None
-    if rate and done is not None and done < 1.0:
-        left = round((total - rows) / rate)
+    done = min(1.0, rows / total) if total else moved / planned if planned else None
+    if rate and done is not None and 0.0 < done < 1.0:
+        left = round(seconds / done - seconds)
         parts.append(f"{left // 60}:{left % 60:02d} left")
     return Pace(line=" · ".join(parts), done=done)
 
@@ -111,7 +119,7 @@ class PlainSteps:
         self._next = PLAIN_EVERY_SECONDS
 
     def __call__(self, step: str, facts: Mapping[str, Any], seconds: float) -> None:
-        if step != "rows":
+        if step not in MOVING:
             self._write(f"{STEPS.get(step, step)}\n")
         elif seconds >= self._next:
             self._next = seconds + PLAIN_EVERY_SECONDS
@@ -129,7 +137,7 @@ def _moving() -> Iterator[Show]:
         task = progress.add_task("starting", total=None, line="")
 
         def show(step: str, facts: Mapping[str, Any], seconds: float) -> None:
-            now = pace(facts, seconds) if step == "rows" else Pace(line="", done=None)
+            now = pace(facts, seconds) if step in MOVING else Pace(line="", done=None)
             total, done = (None, 0.0) if now.done is None else (1.0, now.done)
             progress.update(task, description=STEPS.get(step, step), line=now.line, total=total, completed=done)
 

@@ -177,6 +177,7 @@ def _effects(wire: Any) -> dict[str, int]:
         "source_reads": counts["source_open"],
         "inserts": counts["insert"] + counts["append"],
         "exchanges": counts["exchange"],
+        "replacements": counts["replace_partition"],
         "renames": counts["rename"],
         "drops": counts["drop"],
         "authority_writes": counts["authority_create"] + counts["authority_cas"],

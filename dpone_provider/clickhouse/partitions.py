@@ -88,6 +88,8 @@ def admit_key(
         return
     if listed:
         raise refused(f"The target is partitioned by {key}; a list needs a target that is partitioned by {column}.")
+    if found.re is _DIVIDED:
+        borders = [border for border in borders if border != "0"]  # division is towards zero: see ``live_outside``
     start, end = found.span("column")
     wrong = _not_borders(client, f"{plain[:start]}dpone_x{plain[end:]}", kind, borders)
     if wrong:
@@ -112,6 +114,19 @@ def live_partitions(client: ControlClient, database: str, name: str, within: Wit
     statement = f"FROM {quote.table(database, name)} AS dpone_g WHERE {condition}"
     selection = f"SELECT arraySort(groupUniqArray(_partition_id)) {statement}"
     return tuple(map(text, only_row(client.query(effect, selection, bound, settings=pins.READ))[0]))
+
+
+def live_outside(client: ControlClient, database: str, name: str, within: Within, kind: str, ids: Sequence[str]) -> int:
+    """Live rows of these partitions beyond the bounds: a replacement would take them away. Raises ``StatementFailed``.
+
+    The key's borders leave none but by negative numbers, which a division puts to the positive ones around zero.
+    """
+    condition, bound = within.condition(kind)
+    effect = Effect(kind="query", what="rows of the live table beyond the bounds")
+    found = f"NOT {condition} AND has({{dpone_ids:Array(String)}}, dpone_g._partition_id)"
+    statement = f"SELECT count() FROM {quote.table(database, name)} AS dpone_g WHERE {found}"
+    rows = client.query(effect, statement, {**bound, "dpone_ids": list(ids)}, settings=pins.READ)
+    return int(only_row(rows)[0])
 
 
 def metrics_within(

@@ -12,7 +12,7 @@ import attrs
 
 from dpone_provider.errors import Boundary, DponeError, TargetCommit
 from dpone_provider.load.ports import LoadStepLog
-from dpone_provider.quality.failure import TargetState
+from dpone_provider.quality.failure import CheckpointState, TargetState
 from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
 from dpone_provider.quality.snapshot import QualityExecutionSnapshot
@@ -32,9 +32,12 @@ class Standing:
     """What is known of a load so far; rows None: nobody can say.
 
     ``mutation_returned_success`` says no more than that: the call that changes the target came back clean.
+    ``checkpoints``: of a transfer by partitions; ``resumed``: an earlier attempt has committed all of it.
     """
 
     target: TargetState = "not_mutated"
+    checkpoints: CheckpointState = "not_applicable"
+    resumed: bool = False
     source_state: Progress = "not_advanced"
     extracted_rows: int | None = 0
     inserted_rows: int | None = 0
@@ -42,7 +45,9 @@ class Standing:
 
     @property
     def boundary(self) -> Boundary:
-        """Before or after the target was, or may have been, changed."""
+        """Before or after the target was, or may have been, changed; or by an earlier attempt."""
+        if self.resumed:
+            return "resume_validation"
         return "pre_commit" if self.target == "not_mutated" else "post_commit"
 
 

@@ -10,6 +10,8 @@ from dpone_provider.load.execution import COMMITS, LoadExecution, Standing
 from dpone_provider.load.known import REPEATS
 from dpone_provider.quality.failure import RetryClassification
 
+_BEFORE = frozenset({"authoring", "admission", "pre_commit"})
+
 
 def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any], *, adds: bool) -> None:
     """Complete an error with what the run knows; what the error says itself stays.
@@ -20,8 +22,8 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
     proven, authority = standing.target == "mutation_returned_success", "replay_details" in facts
     if error.target_commit is None and (proven or not authority):
         error.target_commit = COMMITS[standing.target]
-    if standing.target != "not_mutated" and error.boundary in {"authoring", "admission", "pre_commit"}:
-        error.boundary = "post_commit"
+    if standing.resumed or (standing.target != "not_mutated" and error.boundary in _BEFORE):
+        error.boundary = standing.boundary
     if adds and standing.target != "not_mutated":
         error.retryable = False
         if standing.source_state != "advanced" and REPEATS not in error.next_step:
@@ -31,7 +33,7 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
         known["failure_context"] = {
             "failure_boundary": error.boundary,
             "target_state": standing.target,
-            "checkpoint_state": "not_applicable",
+            "checkpoint_state": standing.checkpoints,
             "source_state": standing.source_state,
             "retry_classification": classify(standing, adds=adds),
         }
@@ -41,6 +43,8 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
 
 def classify(standing: Standing, *, adds: bool) -> RetryClassification:
     """What a retry would do."""
+    if standing.checkpoints == "committed":
+        return "retry_via_native_resume"
     if standing.target == "not_mutated":
         return "retry_before_target_mutation"
     if adds and "unknown" in (standing.target, standing.source_state):

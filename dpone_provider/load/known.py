@@ -19,6 +19,8 @@ _AFTER: Mapping[str, TargetCommit] = {
     "appended": "proven",
     "permit": "unknown",
     "publish": "unknown",
+    "replace": "unknown",
+    "resume": "proven",
     "fence": "unknown",
     "committed": "proven",
     "complete": "proven",

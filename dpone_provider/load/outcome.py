@@ -13,6 +13,7 @@ import attrs
 from dpone_provider.errors import DponeError, TargetCommit
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.acceptance import run_document
+from dpone_provider.quality.scope import QualityScopeSummary
 from dpone_provider.replay.record import HistoryEntry
 
 
@@ -45,6 +46,7 @@ class LoadOutcome:
     """A load that succeeded. Rows are of this attempt, ``final_rows`` of the live table; None: nobody counted.
 
     ``finalization``: how governance ended where that is not by a switch. ``load_steps``: what was done, in order.
+    ``scope``: the partitions that the gates' counts are over.
     """
 
     spec: LoadSpec
@@ -66,6 +68,7 @@ class LoadOutcome:
     leftovers: tuple[str, ...] = ()
     finalization: str = ""
     load_steps: Sequence[Mapping[str, Any]] = ()
+    scope: QualityScopeSummary | None = None
 
     def document(self) -> dict[str, Any]:
         """The JSON document of ``dpone run --format json`` (strict JSON values only)."""
@@ -86,6 +89,8 @@ class LoadOutcome:
         }
         if self.finalization:
             details["governance_finalization"] = self.finalization
+        if self.scope is not None:
+            details["quality_scope"] = self.scope.payload()
         if self.leftovers:
             details["leftovers"] = list(self.leftovers)
         return {
@@ -181,7 +186,7 @@ def _head(spec: LoadSpec, identity: RunIdentity, *, passed: bool) -> dict[str, A
         "selector": spec.selector,
         "run_id": identity.run_id,
         "passed": passed,
-        **({"strategy": "append"} if spec.sink.strategy.mode == "append" else {}),
+        **({"strategy": mode} if (mode := spec.sink.strategy.mode) != "full_refresh" else {}),
         **_unverified(spec),
     }
 

@@ -12,6 +12,7 @@ from dpone_provider.load.outcome import Attempt
 from dpone_provider.quality.failure import ReceiptBoundary
 from dpone_provider.quality.metric_request import UNAVAILABLE, unobserved
 from dpone_provider.quality.receipt import QualityGateReceipt
+from dpone_provider.quality.scope import QualityScopeSummary
 from dpone_provider.traces import SourceState
 
 
@@ -28,7 +29,8 @@ class Mark:
 class Loaded:
     """What a coordinator gives back: a target that is loaded, and the receipt of its gates.
 
-    ``mark`` None: the source has no state to advance. ``quality_replay``: the document of a replay.
+    ``mark`` None: the source has no state to advance. ``quality_replay``: the document of a replay. ``scope``: the
+    partitions that the counts of the gates are over.
     """
 
     receipt: QualityGateReceipt | None
@@ -45,6 +47,7 @@ class Loaded:
     leftovers: tuple[str, ...] = ()
     finalization: str = ""
     mark: Mark | None = None
+    scope: QualityScopeSummary | None = None
 
 
 class Coordinator(Protocol):

@@ -63,7 +63,8 @@ class ETLProcessor:
             execution.snapshot.require_unchanged(self.spec.quality, "admission")
             self.service.admit(execution)
             execution.log = self.log_of(execution.load_id)
-            self._hook(execution, self.spec.sink.pre_sql, "pre")
+            if not execution.standing.resumed:  # nothing is done to the sink then (N4)
+                self._hook(execution, self.spec.sink.pre_sql, "pre")
             loaded = self.service.load(execution)
             execution.require_unchanged(execution.standing.boundary)
             execution.accept_state(loaded.receipt)
@@ -123,5 +124,6 @@ class ETLProcessor:
             quality_replay=loaded.quality_replay,
             leftovers=loaded.leftovers,
             finalization=loaded.finalization,
+            scope=loaded.scope,
             load_steps=execution.recorded(),
         )

@@ -15,6 +15,10 @@ from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.replay.session import QualityReplaySession
 
 
+def _nothing() -> None:
+    return None
+
+
 class DurableRoute:
     """``QualityReplaySession``. ``session`` makes it, its authority admitted, with the ``notify`` that it must use."""
 
@@ -78,14 +82,19 @@ class DurableRoute:
 class PlainRoute:
     """``PlainRefresh``, made with its ``notify`` and load id.
 
-    ``observe`` counts in the live table, after the switch and before anything is dropped (X3).
+    ``observe`` counts in the live table, after the switch and before anything is dropped (X3). ``keep`` is called
+    first of all once the new table is live (N5).
     """
 
     def __init__(
-        self, refresh: Callable[[Notify, str], PlainRefresh], observe: Callable[[MetricRequest], StagedMetrics]
+        self,
+        refresh: Callable[[Notify, str], PlainRefresh],
+        observe: Callable[[MetricRequest], StagedMetrics],
+        keep: Callable[[], None] = _nothing,
     ) -> None:
         self._refresh = refresh
         self._observe = observe
+        self._keep = keep
 
     def admit(self, watched: Watched) -> None:
         """Admit the target."""
@@ -102,6 +111,7 @@ class PlainRoute:
                 raise LookupError("nothing was staged")
             execution.standing.target = "mutation_returned_success"
             execution.standing.inserted_rows = execution.standing.final_rows = proof.rows
+            self._keep()
             execution.note("finalized", {"rows": proof.rows, "target_commit": "proven"})
             acceptance.update(proof.acceptance)
             if watched.staging.live is not None:

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 import pyarrow as pa
 
-from dpone_provider.clickhouse import staging
 from dpone_provider.clickhouse.bulk import insert_stream
-from dpone_provider.load.columns import Columns, key_columns, resolve_columns
+from dpone_provider.load.columns import Columns
 from dpone_provider.load.gating import hasher_of
+from dpone_provider.load.generation import create_generation, generation_columns, live_columns
 from dpone_provider.load.proving import Prover
 from dpone_provider.load.reading import Reading, StagingRoom
 from dpone_provider.load.refusals import staging_failed
 from dpone_provider.load.spreading import require_everywhere
 from dpone_provider.load.target_plan import admit_request
 from dpone_provider.quality.metric_request import MetricRequest, plan_requests
-from dpone_provider.replay.identity import authored_comment
 from dpone_provider.replay.ports import StagedProof, StagingOrder
-from dpone_provider.sources.fit import derive_columns, plan_fit
+from dpone_provider.sources.fit import plan_fit
 from dpone_provider.sources.observe import SourceObserver
 from dpone_provider.sources.open import OpenSource, open_source
 from dpone_provider.wire import StatementFailed
@@ -41,8 +39,6 @@ class ArrowStager:
         self._room = room
         self.rows_read = 0
         self.live: MetricRequest | None = None
-        live = room.live
-        self._live = tuple((column.name, column.type) for column in live.columns) if live is not None else None
 
     def stage(self, order: StagingOrder) -> StagedProof:
         """Stage one generation and prove it.
@@ -50,12 +46,12 @@ class ArrowStager:
         Raises ``DponeError``; see the boundary ``pre_commit`` of ``docs/errors.md``.
         """
         room, spec = self._room, self._room.spec
-        known = {**dict(self._live or ()), **dict(spec.sink.columns)}  # text formats are parsed as these types
+        known = {**dict(live_columns(room) or ()), **dict(spec.sink.columns)}  # text formats are parsed as these types
         with open_source(spec.source, room.source, wire=room.wire, columns=tuple(known.items())) as source:
-            columns = self._columns(source.schema)
+            columns = generation_columns(room, source.schema)
             reading = self._reading(order, source, columns)
             reading.require_observable()
-            self._create(order, columns)
+            create_generation(room, order, columns)
             self._insert(order, reading)
             require_everywhere(room, order, source.rows)
         return Prover(room, order, reading).prove()
@@ -84,32 +80,6 @@ class ArrowStager:
         }
         planned = plan_requests(self._room.spec.quality.acceptance, dict.fromkeys(datasets, names), datasets)
         return {request.side: request for request in planned}
-
-    def _columns(self, schema: pa.Schema) -> Columns:
-        sink = self._room.spec.sink
-        derived = derive_columns(schema, required=key_columns(sink.design, schema.names))
-        return resolve_columns(derived=derived, explicit=sink.columns, live=self._live)
-
-    def _create(self, order: StagingOrder, columns: Columns) -> None:
-        room, sink = self._room, self._room.spec.sink
-        kept = authored_comment(room.live.comment) if room.live is not None else ""
-        replication = room.replication
-        engine = replication.engine if replication is not None else sink.design.engine
-        room.notify("create", {"name": order.name})
-        try:
-            for replica, client in room.clients.items():
-                staging.create_generation(
-                    client,
-                    database=sink.table.database,
-                    name=order.name,
-                    uuid=order.uuid,
-                    columns=columns,
-                    design=attrs.evolve(sink.design, engine=engine),
-                    comment=f"{kept}\n{order.mark}" if kept else order.mark,
-                    replica=replica,
-                )
-        except StatementFailed as failed:
-            raise staging_failed(failed, "The generation's table could not be created") from failed
 
     def _insert(self, order: StagingOrder, reading: Reading) -> None:
         room, sink = self._room, self._room.spec.sink

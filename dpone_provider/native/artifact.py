@@ -139,20 +139,20 @@ class ArtifactStore:
                 return False
         return (size, digest.hexdigest()) == (artifact.bytes, artifact.sha256)
 
-    def columns(self, partition_id: str) -> Columns:
-        """The target's columns that it was made for."""
+    def shape(self, partition_id: str) -> tuple[Columns, pa.Schema]:
+        """The target's columns that it was made for, and the schema that it was written in."""
         with self._opened(partition_id) as file:
-            metadata = file.schema_arrow.metadata or {}
-        return tuple((name, kind) for name, kind in json.loads(metadata.get(_COLUMNS, b"[]")))
+            schema = file.schema_arrow
+        columns = json.loads((schema.metadata or {}).get(_COLUMNS, b"[]"))
+        return tuple((name, kind) for name, kind in columns), schema.remove_metadata()
 
-    def batches(self, partition_id: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def batches(self, partition_id: str) -> Iterator[pa.RecordBatch]:
         """The rows, a row group at a time, in the schema that they were written in."""
         with self._opened(partition_id) as file:
             for number in range(file.num_row_groups):
                 with _refused("An artefact could not be read"):
                     table = file.read_row_group(number, use_threads=False).replace_schema_metadata(None)
-                    found = table.cast(schema) if table.schema != schema else table
-                yield from found.to_batches()
+                yield from table.to_batches()
 
     def remove(self, partition_ids: Iterable[str]) -> bool:
         """Remove artefacts; False when one could not be: nothing depends on it."""

@@ -16,7 +16,9 @@ PROGRESS_EVERY = 5.0
 # A step that is named here begins a phase; the log viewer folds everything up to the next one.
 _PHASES = {
     "claim": "Admission",
+    "plan": "Partitions",
     "stage": "Staging",
+    "replace": "Publication",
     "collect": "Source",
     "append": "Target",
     "seal": "Publication",
@@ -27,6 +29,7 @@ _STEPS = {
     "claim": "Claiming the target's slot",
     "reader": "Proving that a reader can be started and stopped here",
     "stage": "Staging a new generation",
+    "plan": "Planning the partitions",
     "verify": "Counting the staged generation",
     "collect": "Reading the source to its end",
     "append": "Adding the rows to the table",
@@ -61,11 +64,19 @@ class TaskLog:
         self._phase = ""
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
-        """One step of the load; rows are told every few seconds only."""
+        """One step of the load; rows and partitions are told every few seconds only."""
         self._enter(_PHASES.get(step, self._phase))
-        if step == "rows":
-            if self._clock() >= self._next:
-                self._next = self._clock() + PROGRESS_EVERY
+        if step == "partition":
+            if self._due() or facts["partitions"] == facts["planned"]:
+                moved = f"{facts['partitions']} of {facts['planned']}"
+                self._log.info(
+                    "Moved %s partitions, %s rows, %.1f MB", moved, f"{facts['rows']:,}", facts["bytes"] / 1e6
+                )
+        elif step == "replace":
+            if self._due() or facts["partition"] in (1, facts["planned"]):
+                self._log.info("Replacing partition %s of %s", facts["partition"], facts["planned"])
+        elif step == "rows":
+            if self._due():
                 of = f" of {facts['total']:,}" if facts.get("total") else ""
                 self._log.info("Read %s%s rows, %.1f MB", f"{facts['rows']:,}", of, facts["bytes"] / 1e6)
         elif step == "claimed":
@@ -75,6 +86,13 @@ class TaskLog:
         elif step in _STEPS:
             self._log.info(_STEPS[step])
         self._further(step, facts)
+
+    def _due(self) -> bool:
+        """Whether it is time to tell progress again."""
+        if self._clock() < self._next:
+            return False
+        self._next = self._clock() + PROGRESS_EVERY
+        return True
 
     def succeeded(self, outcome: LoadOutcome) -> None:
         """The summary of a success."""

@@ -77,6 +77,7 @@ class Composition:
     """The adapters of one load, and what identifies it. ``clients``: one for each replica, by its sorted name.
 
     ``inventory``: of the cluster, None for one server; it is read through ``door``, the connection's own host.
+    ``kept``: closed at the end of the load, on every path.
     """
 
     spec: LoadSpec
@@ -90,6 +91,7 @@ class Composition:
     inventory: Inventory | None
     catalog: ClickHouseCatalog
     publisher: ClickHousePublisher
+    kept: ExitStack
 
     def session(self, notify: Notify) -> QualityReplaySession:
         """A session of the durable route that tells ``notify``, its authority admitted (A1). Raises ``DponeError``."""
@@ -234,7 +236,10 @@ def compose(
         raise DponeError("DPONE_ROUTE_UNSUPPORTED", "The sink was composed with another durable_quality_replay.")
     source = _source_of(spec.source, connections)
     table = spec.sink.table
-    with reached(sink.connector, spec.sink.cluster, around.wire) as (door, inventory, clients):
+    with (
+        reached(sink.connector, spec.sink.cluster, around.wire) as (door, inventory, clients),
+        ExitStack() as kept,
+    ):
         yield Composition(
             spec=spec,
             identity=identity,
@@ -247,4 +252,5 @@ def compose(
             inventory=inventory,
             catalog=ClickHouseCatalog(clients, table.database, table.name),
             publisher=ClickHousePublisher(clients, table.database, table.name),
+            kept=kept,
         )

@@ -10,7 +10,6 @@ from dpone_provider.clickhouse.hooks_sql import ClickHouseHooks
 from dpone_provider.clickhouse.load_steps import ClickHouseLoadStepLog, has_load_steps
 from dpone_provider.clickhouse.source_state import ClickHouseSourceStateStore
 from dpone_provider.clickhouse.staging import StagedMetrics, staged_metrics
-from dpone_provider.errors import DponeError
 from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.finalization import LoadGovernanceFinalizationCoordinator, Notify
 from dpone_provider.load.operation import source_key
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 def processor_of(made: Composition, policy_now: Callable[[], QualityPolicy]) -> ETLProcessor:
     """The processor of one run, its path chosen by the spec."""
     spec, around = made.spec, made.around
-    if spec.source.partitions is not None:
-        raise DponeError("DPONE_ROUTE_UNSUPPORTED", "source.partitions: partitions are not moved yet.")
     states = ClickHouseSourceStateStore(made.control, made.database, new_id=around.new_id)
     cursor = states if spec.source.cursor is not None else None
     return ETLProcessor(
@@ -85,7 +82,7 @@ def _direct(made: Composition, states: ClickHouseSourceStateStore | None) -> Coo
             wire=made.around.wire,
             notify=made.around.notify,
             check_cancelled=made.around.check_cancelled,
-            observe=lambda request: _live_metrics(made, request),
+            observe=lambda request: live_metrics(made, request),
             states=states,
             state_key=source_key(made.spec, made.identity) if states is not None else "",
         )
@@ -93,15 +90,24 @@ def _direct(made: Composition, states: ClickHouseSourceStateStore | None) -> Coo
 
 
 def _staged(made: Composition) -> Coordinator:
+    if made.spec.source.partitions is not None:
+        from dpone_provider.runtime.partitions import partitioned
+
+        return partitioned(made)
     return LoadGovernanceFinalizationCoordinator(
         lambda execution: _LazyStager(made, execution), _route(made), made.around.notify
     )
 
 
 def _route(made: Composition) -> DurableRoute | PlainRoute:
-    operation, around = made.operation, made.around
     if made.spec.sink.durable_quality_replay:
-        return DurableRoute(made.session, operation.operation_id)
+        return DurableRoute(made.session, made.operation.operation_id)
+    return PlainRoute(plain_refresh(made), lambda request: live_metrics(made, request))
+
+
+def plain_refresh(made: Composition) -> Callable[[Notify, str], PlainRefresh]:
+    """What makes a refresh without the authority, of its ``notify`` and load id."""
+    operation, around = made.operation, made.around
 
     def refresh(notify: Notify, load_id: str) -> PlainRefresh:
         cleaner = Cleaner(operation=operation, catalog=made.catalog, publisher=made.publisher, new_id=around.new_id)
@@ -118,10 +124,10 @@ def _route(made: Composition) -> DurableRoute | PlainRoute:
             keep_previous=made.spec.sink.keep_previous,
         )
 
-    return PlainRoute(refresh, lambda request: _live_metrics(made, request))
+    return refresh
 
 
-def _live_metrics(made: Composition, request: MetricRequest) -> StagedMetrics:
+def live_metrics(made: Composition, request: MetricRequest) -> StagedMetrics:
     """What the live table holds now, in one SELECT."""
     table = made.spec.sink.table
     return staged_metrics(

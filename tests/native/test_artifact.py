@@ -35,13 +35,13 @@ def test_rows_come_back_group_by_group_with_the_columns_they_are_for(store: Arti
     made = store.export(ID, SCHEMA, COLUMNS, iter([batch(1, 2), batch(), batch(3)]))
     assert made.rows == 3
     assert store.intact(ID, made)
-    assert store.columns(ID) == COLUMNS
-    assert list(store.batches(ID, SCHEMA)) == [batch(1, 2), batch(3)]
+    assert store.shape(ID) == (COLUMNS, SCHEMA)
+    assert list(store.batches(ID)) == [batch(1, 2), batch(3)]
 
 
 def test_a_partition_without_rows_has_an_artefact(store: ArtifactStore) -> None:
     made = store.export(ID, SCHEMA, COLUMNS, [])
-    assert (made.rows, store.intact(ID, made), list(store.batches(ID, SCHEMA))) == (0, True, [])
+    assert (made.rows, store.intact(ID, made), list(store.batches(ID))) == (0, True, [])
 
 
 def test_the_same_rows_are_the_same_bytes(store: ArtifactStore) -> None:
@@ -96,7 +96,7 @@ def test_every_carrier_of_a_column_survives(store: ArtifactStore) -> None:
     }
     rows = pa.RecordBatch.from_pylist([row], WIDE)
     store.export(ID, WIDE, (), [rows])
-    (back,) = store.batches(ID, WIDE)
+    (back,) = store.batches(ID)
     assert back.schema == WIDE
     assert back == rows
 
@@ -118,7 +118,7 @@ def test_one_changed_byte_is_not_intact(tmp_path: Path) -> None:
 def test_what_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{ID}.parquet").write_bytes(b"no parquet")
     with pytest.raises(DponeError, match="DPONE_TRANSFER_ARTIFACT"):
-        list(local(tmp_path).batches(ID, SCHEMA))
+        list(local(tmp_path).batches(ID))
 
 
 class Broken(LocalFiles):
