@@ -137,6 +137,9 @@ def test_a_resume_of_what_is_not_committed_knows_nothing() -> None:
     assert not scope(found).resume_only
     assert scope(found).resume_snapshots(found).target == Probe(row_count=None)
     assert scope(found).committed_snapshots(found).target == Probe(row_count=None)
+    later = ledger(*(checkpoint(each) for each in ids(4)))
+    assert scope(found).committed_snapshots(later).target == Probe(row_count=40)
+    assert scope(found).resume_snapshots(later).target == Probe(row_count=None), "this attempt was no resume"
 
 
 @pytest.mark.contract("N3")
