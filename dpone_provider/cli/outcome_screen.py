@@ -22,6 +22,16 @@ _ADDED: dict[str | None, tuple[str, Tone]] = {
     "not_started": ("no: none was sent", "bad"),
     None: ("no claim", "open"),
 }
+_REPLACED: dict[str | None, tuple[str, Tone]] = {
+    "proven": ("yes: each has taken the place of the one before", "good"),
+    "unknown": ("not known: none, some or all of them may be replaced", "open"),
+    "not_started": ("no: the table is as it was before", "bad"),
+    None: ("no claim", "open"),
+}
+_WORDS = {
+    "append": ("Are the rows in the table?", _ADDED),
+    "partition_replace": ("Are the partitions in the table?", _REPLACED),
+}
 _VERDICTS = {"proven": "loaded, its proof is not complete", "unknown": "not known whether it is loaded"}
 _NUMBERS = frozenset({1, 2, 3})
 
@@ -52,6 +62,12 @@ def _success(document: Mapping[str, Any]) -> Iterator[Fact]:
         advanced = any(step["step"] == "state_advanced" for step in details.get("load_steps", []))
         then = "the next load reads what is above its mark" if advanced else "a retry adds the same rows again"
         yield Fact(label="Is the proof complete?", value=f"gates passed; nothing durable: {then}", tone="open")
+    elif (scope := details.get("quality_scope")) is not None:
+        value = "gates passed; checkpoints are kept: a retry of this run validates, and loads nothing again"
+        yield Fact(label="Is the proof complete?", value=value, tone="good")
+        skipped = scope["skipped_committed_count"] - scope["reactivated_count"]
+        moved = counted(scope["active_count"], "partition")
+        yield Fact(label="Partitions", value=f"{moved} loaded, {skipped} committed before")
     elif details["durable_quality_replay"]:
         yield Fact(label="Is the proof complete?", value="yes: sealed in the authority, checked, released", tone="good")
     else:
@@ -91,7 +107,7 @@ def _adds(document: Mapping[str, Any]) -> bool:
 
 
 def _live(document: Mapping[str, Any], commit: str | None) -> Fact:
-    label, words = ("Are the rows in the table?", _ADDED) if _adds(document) else ("Is the new table live?", _LIVE)
+    label, words = _WORDS.get(document.get("strategy", ""), ("Is the new table live?", _LIVE))
     value, tone = words[commit]
     return Fact(label=label, value=value, tone=tone)
 
@@ -106,7 +122,8 @@ def this_attempt(document: Mapping[str, Any]) -> str:
     publications = own.get("publications", sent.get("exchanges", 0))
     sent_rows = counted(inserts, "insert") if inserts is not None else "inserts not known"
     did = f"{counted(reads, 'source read')}, {sent_rows}, {counted(publications, 'publication')}"
-    if document["passed"] and (reads, inserts, publications) == (0, 0, 0):
+    replayed = result.get("details", {}).get("replayed")  # which may have asked the source for its partitions
+    if document["passed"] and (inserts, publications) == (0, 0) and (replayed or not reads):
         return f"nothing repeated: {did}"
     rows = f", {counted(result['extracted_rows'], 'row')} read" if result["extracted_rows"] else ""
     return f"{did}{rows}, {result['duration_seconds']:.2f} s"

@@ -119,6 +119,8 @@ class PlainSteps:
         self._next = PLAIN_EVERY_SECONDS
 
     def __call__(self, step: str, facts: Mapping[str, Any], seconds: float) -> None:
+        if step == "replace" and facts["partition"] > 1:
+            return
         if step not in MOVING:
             self._write(f"{STEPS.get(step, step)}\n")
         elif seconds >= self._next:
@@ -137,11 +139,19 @@ def _moving() -> Iterator[Show]:
         task = progress.add_task("starting", total=None, line="")
 
         def show(step: str, facts: Mapping[str, Any], seconds: float) -> None:
-            now = pace(facts, seconds) if step in MOVING else Pace(line="", done=None)
+            now = pace(facts, seconds) if step in MOVING else _replaced(facts)
             total, done = (None, 0.0) if now.done is None else (1.0, now.done)
             progress.update(task, description=STEPS.get(step, step), line=now.line, total=total, completed=done)
 
         yield show
+
+
+def _replaced(facts: Mapping[str, Any]) -> Pace:
+    """How far the replacement of partitions is; of every other step nothing is known."""
+    if "partition" not in facts:
+        return Pace(line="", done=None)
+    number, planned = facts["partition"], facts["planned"]
+    return Pace(line=f"{number} of {planned}", done=(number - 1) / planned)
 
 
 def _bytes(size: int) -> str:

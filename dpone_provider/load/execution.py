@@ -122,7 +122,8 @@ class LoadExecution:
             self.log.record(self.steps[-1])
         except LoadStepLost as lost:
             answer = f"server error {lost.code}" if lost.code is not None else "no answer"
-            retryable = self.standing.target == "not_mutated"
+            standing = self.standing
+            retryable = standing.target == "not_mutated" or standing.checkpoints == "committed"
             raise DponeError(
                 "DPONE_LOAD_STEP_UNCERTAIN", f"The step {step} could not be recorded ({answer}).", retryable=retryable
             ) from lost

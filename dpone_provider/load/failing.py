@@ -9,6 +9,7 @@ from dpone_provider.errors import DponeError
 from dpone_provider.load.execution import COMMITS, LoadExecution, Standing
 from dpone_provider.load.known import REPEATS
 from dpone_provider.quality.failure import RetryClassification
+from dpone_provider.wire import StatementFailed
 
 _BEFORE = frozenset({"authoring", "admission", "pre_commit"})
 
@@ -28,6 +29,8 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
         error.retryable = False
         if standing.source_state != "advanced" and REPEATS not in error.next_step:
             error.next_step = f"{error.next_step} {REPEATS}".strip()
+    if standing.checkpoints == "committed" and isinstance(error.__cause__, StatementFailed):
+        error.retryable = True  # nothing is loaded again, and the server may answer next time
     known = {"attempts": 1, "counters": execution.counters(), **facts}
     if not authority or (standing.target == "not_mutated" and error.target_commit == "not_started"):
         known["failure_context"] = {

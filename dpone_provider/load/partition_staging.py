@@ -45,6 +45,7 @@ class PartitionedStager:
         columns = self._mover.prepare()
         create_generation(self._room, order, columns)
         self._mover.move(lambda partition: order.name, self._transfer.loaded)
+        self._execution.standing.extracted_rows = self.rows_read
         return self._prove(order, columns)
 
     def _prove(self, order: StagingOrder, columns: Columns) -> StagedProof:

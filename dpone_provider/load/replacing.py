@@ -108,6 +108,7 @@ class PartitionReplaceCoordinator:
         columns = tuple(name for name, _ in mover.prepare())
         asked = self._asked(execution, columns, live)
         mover.move(lambda partition: room.tables.create(partition.partition_id), self._landed)
+        standing.extracted_rows = mover.rows_read
         mover.notify("verify", {})
         self._require_apart()
         rows = sum(staged.rows for staged in self._staged.values())

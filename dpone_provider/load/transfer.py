@@ -79,14 +79,19 @@ class Transfer:
         return self._journal.latest()
 
     def reusable(self, partition: TransferPartition) -> Columns | None:
-        """The columns of a partition's artefact, None unless an earlier attempt left it and it is intact."""
+        """The columns of a partition's artefact, None unless an earlier attempt left it and it is intact.
+
+        One that cannot be read is not intact: the source still is.
+        """
         found = self._now.get(partition.partition_id)
         if found is None or found.sha256 is None or found.bytes is None or found.exported_rows is None:
             return None
         artifact = Artifact(rows=found.exported_rows, bytes=found.bytes, sha256=found.sha256)
-        if not self.store.intact(partition.partition_id, artifact):
+        try:
+            intact = self.store.intact(partition.partition_id, artifact)
+            return self.store.shape(partition.partition_id)[0] if intact else None
+        except DponeError:
             return None
-        return self.store.shape(partition.partition_id)[0]
 
     def planned(self, partition: TransferPartition) -> None:
         """Its artefact is about to be written; what an earlier one said is void."""

@@ -120,7 +120,7 @@ class ArtifactStore:
             made.append(_written(handle, schema.with_metadata({_COLUMNS: json.dumps(columns).encode()}), batches))
 
         name = _name(partition_id)
-        with _refused("An artefact could not be written"):
+        with _refused("An artefact could not be written", retryable=False):  # a type that Parquet has not
             self._place.write(name, fill)
         if isinstance(self._place, RemotePlace) and not self.intact(partition_id, made[0]):
             raise DponeError(_CODE, "What was written to the artefacts' place is not what it holds.")
@@ -228,14 +228,14 @@ def _written(handle: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) 
 
 
 @contextmanager
-def _refused(what: str) -> Iterator[None]:
+def _refused(what: str, *, retryable: bool = True) -> Iterator[None]:
     with told(_CODE, what):
         try:
             yield
         except pa.ArrowException as error:
             if isinstance(error, OSError):
                 raise
-            raise DponeError(_CODE, f"{what}: Parquet refuses it.", retryable=False) from None
+            raise DponeError(_CODE, f"{what}: Parquet refuses it.", retryable=retryable) from None
 
 
 def _name(partition_id: str) -> str:
