@@ -254,11 +254,39 @@ def test_what_a_retry_would_do(where: tuple[Any, Any], said: tuple[str, str], ad
     assert classify(Standing(target=target, source_state=source_state), adds=adds) == said[0 if adds else 1]
 
 
+@pytest.mark.contract("N4", "O4")
+@pytest.mark.parametrize("where", RETRY)
+@pytest.mark.parametrize("adds", [True, False])
+def test_what_has_committed_checkpoints_is_resumed(where: tuple[Any, Any], adds: bool) -> None:
+    target, source_state = where
+    standing = Standing(target=target, source_state=source_state, checkpoints="committed")
+    assert classify(standing, adds=adds) == "retry_via_native_resume"
+    standing.checkpoints = "not_advanced"
+    assert classify(standing, adds=adds) == RETRY[where][0 if adds else 1]
+
+
+@pytest.mark.contract("N4", "X7")
+@pytest.mark.parametrize("target", ["not_mutated", "mutation_returned_success", "unknown"])
+def test_what_fails_in_a_resume_fails_in_its_validation(target: Any) -> None:
+    standing = Standing(target=target, resumed=True, checkpoints="committed")
+    assert standing.boundary == "resume_validation"
+    for boundary in ("admission", "post_commit"):
+        error = explained(DponeError("DPONE_CANCELLED", boundary=boundary), target, adds=False, standing=standing)
+        assert error.boundary == "resume_validation"
+        assert error.context["failure_context"]["checkpoint_state"] == "committed"
+
+
 def explained(
-    error: DponeError, target: Any, *, adds: bool = True, source_state: Any = "not_advanced", **known: Any
+    error: DponeError,
+    target: Any,
+    *,
+    adds: bool = True,
+    source_state: Any = "not_advanced",
+    standing: Standing | None = None,
+    **known: Any,
 ) -> DponeError:
     execution = execution_of()
-    execution.standing = Standing(target=target, source_state=source_state, extracted_rows=5)
+    execution.standing = standing or Standing(target=target, source_state=source_state, extracted_rows=5)
     execution.note("finalized")
     explain(error, execution, known, adds=adds)
     return error

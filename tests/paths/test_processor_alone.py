@@ -31,6 +31,7 @@ IDENTITY = RunIdentity(dag_id="dag", run_id="r", task_id="add")
 BEFORE = SourceState(key="k", value="number:3", load_id="4" * 32, version=6, write_id="5" * 32)
 MARK = Mark(key="k", expected=BEFORE, value="number:5")
 ATTEMPT = Attempt(number=1, epoch=0, phases=("APPENDED",), source_reads=1, rows=3, publications=0)
+SCOPE: Any = "the partitions of the counts"
 IN_ORDER = [
     "ask for an id",
     "admit",
@@ -62,6 +63,7 @@ class Run:
     mark: Mark | None = None
     target: Any = "mutation_returned_success"
     receipts: bool = True
+    resumed: bool = False
     accepts: bool = True
     happened: list[str] = attrs.field(factory=list)
     told: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
@@ -84,6 +86,8 @@ class Run:
         """Of the path."""
         self.does("admit")
         self.execution = execution
+        if execution is not None:
+            execution.standing.resumed = self.resumed
 
     def load(self, execution: LoadExecution) -> Loaded:
         assert execution is self.execution
@@ -105,6 +109,7 @@ class Run:
             leftovers=("left",),
             finalization="by hand",
             mark=self.mark,
+            scope=SCOPE,
         )
 
     def _receipt(self, execution: LoadExecution) -> QualityGateReceipt:
@@ -212,6 +217,14 @@ def test_everything_of_a_run_happens_in_one_order() -> None:
     ]
 
 
+@pytest.mark.contract("N4")
+def test_a_resume_runs_no_hook_before_it_and_those_after_it() -> None:
+    run = Run(spec=hooked())
+    run.on["admit"] = lambda: setattr(run, "resumed", True)
+    run.outcome()
+    assert [what for what in run.happened if what.startswith("run")] == ["run post SELECT 3"]
+
+
 @pytest.mark.contract("X4")
 def test_what_a_load_has_not_is_not_done() -> None:
     run = Run(spec=spec_of(), without=frozenset({"hooks", "states"}))
@@ -247,6 +260,7 @@ def test_an_outcome_says_what_the_path_said(durable: bool) -> None:
         leftovers=("left",),
         finalization="by hand",
         load_steps=[],
+        scope=SCOPE,
     )
 
 

@@ -142,7 +142,10 @@ def plain(attempt: Routed) -> Route:
         attempt.notify("count", {})
         return StagedMetrics(row_count=9)
 
-    return PlainRoute(refresh, observe)
+    def keep() -> None:
+        attempt.notify("keep", {})
+
+    return PlainRoute(refresh, observe, keep)
 
 
 @pytest.fixture
@@ -314,7 +317,7 @@ def test_a_plain_load_says_what_it_published_and_counts_where_it_is_live(world: 
         generation=run.order.uuid,
         attempts=(outcome.Attempt(number=1, epoch=0, phases=("PUBLISHED",), source_reads=1, rows=3, publications=1),),
     )
-    assert run.told == ["admit", "stage", "publish", "count"]
+    assert run.told == ["admit", "stage", "publish", "keep", "count"]
     assert run.execution.standing == Standing(
         target="mutation_returned_success", extracted_rows=0, inserted_rows=3, final_rows=3
     )
@@ -329,7 +332,7 @@ def test_a_plain_load_says_what_it_published_and_counts_where_it_is_live(world: 
 @pytest.mark.contract("X3")
 def test_a_plain_load_counts_nothing_that_nobody_asked_for(world: World) -> None:
     run = Routed("r1", world, make=plain, acceptance={"source": {"row_count": 3}}).to_its_end()
-    assert run.told == ["admit", "stage", "publish"]
+    assert run.told == ["admit", "stage", "publish", "keep"]
     assert run.loaded.acceptance == {"source": {"row_count": 3}}
     assert [step["step"] for step in run.execution.recorded()] == ["finalized"]
 
@@ -372,6 +375,17 @@ def test_what_a_plain_load_could_not_drop_is_listed_and_recorded(world: World, u
         "error_code": "cleanup_incomplete",
         "failure_boundary": "post_commit",
     }
+
+
+@pytest.mark.contract("N5", "X7")
+def test_what_is_kept_of_a_plain_load_is_kept_once_it_is_live_and_before_anything_is_said_of_it(world: World) -> None:
+    run = Routed("r1", world, make=plain)
+    run.on["keep"] = raises(DponeError("DPONE_CANCELLED"))
+    run.to_its_end()
+    assert run.order is not None
+    assert world.tables[REPLICAS[0]][LIVE][0] == run.order.uuid
+    assert run.execution.standing == Standing(target="mutation_returned_success", inserted_rows=3, final_rows=3)
+    assert run.execution.recorded() == []
 
 
 @pytest.mark.contract("Q5")
