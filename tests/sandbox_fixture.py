@@ -23,6 +23,7 @@ from dpone_provider.sandbox.zookeeper import missing_package, zookeeper
 Sql = Callable[..., list[tuple[Any, ...]]]
 CLUSTERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "main": (("ch-2", "ch-1"),),
+    "three": (("ch-3", "ch-1", "ch-2"),),
     "moved": (("ch-1", "ch-3"),),
     "alone": (("ch-1",),),
     "shards": (("ch-1",), ("ch-2",)),
@@ -48,16 +49,24 @@ def elements(replica: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class SandboxPair:
-    """Two servers on one ZooKeeper with one KeeperMap namespace. ``table`` exists on both: (k String, v UInt64).
+    """Two servers, or as many as asked, on one ZooKeeper with one KeeperMap namespace.
 
-    Both list the clusters of ``CLUSTERS``; the names of their replicas resolve to nothing.
+    ``table`` exists on all: (k String, v UInt64). All list the clusters of ``CLUSTERS``; the names of their replicas
+    resolve to nothing.
     """
 
-    first: RunningSandbox
-    second: RunningSandbox
+    servers: tuple[RunningSandbox, ...]
     zookeeper: str
     configs: tuple[SandboxConfig, ...]
     table: str = "pair.cell"
+
+    @property
+    def first(self) -> RunningSandbox:
+        return self.servers[0]
+
+    @property
+    def second(self) -> RunningSandbox:
+        return self.servers[1]
 
 
 def ask(running: RunningSandbox, statement: str, *arguments: Any, **options: Any) -> list[tuple[Any, ...]]:
@@ -134,28 +143,42 @@ def zookeeper_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 @pytest.fixture(scope="session")
 def sandbox_pair(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxPair]:
     """Two servers that share one KeeperMap table."""
-    with two_servers(zookeeper_address, tmp_path_factory.mktemp("pair")) as pair:
+    with servers_on(zookeeper_address, tmp_path_factory.mktemp("pair")) as pair:
         yield pair
 
 
+@pytest.fixture(scope="module")
+def sandbox_trio(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxPair]:
+    """Three of them."""
+    with servers_on(zookeeper_address, tmp_path_factory.mktemp("trio"), number=3) as trio:
+        yield trio
+
+
 @contextlib.contextmanager
-def two_servers(zookeeper_address: str, folder: Path) -> Iterator[SandboxPair]:
-    """Two servers on one ZooKeeper (see SandboxConfig for why they differ in their paths)."""
+def servers_on(zookeeper_address: str, folder: Path, *, number: int = 2) -> Iterator[SandboxPair]:
+    """Servers on one ZooKeeper. One namespace, and for each a root of its own (see SandboxConfig for why)."""
     server = SandboxServer()
     user = SandboxUser(name=MAIN_USER, password=secrets.token_urlsafe(24))  # a cluster's servers know the same users
-    common = SandboxConfig(folder=folder / "first", zookeeper=zookeeper_address, users=(user,), bound_to_starter=True)
-    create = "CREATE TABLE pair.cell (k String, v UInt64) ENGINE = KeeperMap('/pair_cell') PRIMARY KEY k"
-    configs = (
-        attrs.evolve(common, keeper_map_prefix="/share/keeper_map", elements=elements("ch-1")),
-        attrs.evolve(common, folder=folder / "second", keeper_root="/share", elements=elements("ch-2")),
+    common = SandboxConfig(folder=folder, zookeeper=zookeeper_address, users=(user,), bound_to_starter=True)
+    steps = [f"/{folder.name}_{step}" for step in range(1, number)]
+    configs = tuple(
+        attrs.evolve(
+            common,
+            folder=folder / ("first", "second", "third")[mine],
+            keeper_root="".join(steps[:mine]) or None,
+            keeper_map_prefix=f"{''.join(steps[mine:])}/keeper_map",
+            elements=elements(f"ch-{mine + 1}"),
+        )
+        for mine in range(number)
     )
+    create = "CREATE TABLE pair.cell (k String, v UInt64) ENGINE = KeeperMap('/pair_cell') PRIMARY KEY k"
     started: list[RunningSandbox] = []
     try:
         for config in configs:
             started.append(server.start(config))
             ask(started[-1], "CREATE DATABASE pair ENGINE = Atomic")
             ask(started[-1], create)
-        yield SandboxPair(first=started[0], second=started[1], zookeeper=zookeeper_address, configs=configs)
+        yield SandboxPair(servers=tuple(started), zookeeper=zookeeper_address, configs=configs)
     finally:
         for running in started:
             with contextlib.suppress(DponeError):  # a test may have killed it

@@ -1,4 +1,4 @@
-"""A load of two real servers on one real ZooKeeper.
+"""A load of two real servers, or three, on one real ZooKeeper.
 
 The servers have no listener for data replication. So the one thing that is not real is ``Copied``: the generations are
 plain MergeTree tables, and what replication would do is done by a query from server to server.
@@ -23,12 +23,13 @@ from tests.sandbox_fixture import SandboxPair, ask
 
 
 def copied(pair: SandboxPair, **changes: Any) -> Replication:
-    """Replication that tests can have: the second server fetches what the first one took."""
+    """Replication that tests can have: the other servers fetch what the first one took."""
 
     def spread(database: str, table: str) -> None:
         first = pair.first
         where = f"'{first.host}:{first.tcp_port}', '{database}', '{table}', '{first.user}', '{first.password}'"
-        ask(pair.second, f"INSERT INTO {database}.{table} SELECT * FROM remote({where})")
+        for other in pair.servers[1:]:
+            ask(other, f"INSERT INTO {database}.{table} SELECT * FROM remote({where})")
 
     return Replication(**{"engine": "MergeTree", "spread": spread, "within": 10.0, **changes})
 
@@ -41,22 +42,22 @@ def dialled(pair: SandboxPair, **changes: Any) -> Endpoint:
 
 def named(pair: SandboxPair) -> dict[str, RunningSandbox]:
     """The servers by their names in the inventory."""
-    return {"ch-1": pair.first, "ch-2": pair.second}
+    return {f"ch-{number}": one for number, one in enumerate(pair.servers, 1)}
 
 
-def servers(pair: SandboxPair) -> tuple[RunningSandbox, RunningSandbox]:
-    return pair.first, pair.second
+def servers(pair: SandboxPair) -> tuple[RunningSandbox, ...]:
+    return pair.servers
 
 
 @attrs.frozen(kw_only=True)
 class PairBench(Bench):
-    """One target table on both servers. What ``Bench`` looks at is the first one."""
+    """One target table on every server. What ``Bench`` looks at is the first one."""
 
     pair: SandboxPair
     cluster: str = "main"
 
     def provision(self) -> None:
-        """Create the authority on both servers, as the platform owner would."""
+        """Create the authority on every server, as the platform owner would."""
         clients = {name: ControlClient(endpoint_of(one), DirectWire()) for name, one in named(self.pair).items()}
         try:
             apply(clients, self.database)
@@ -76,19 +77,27 @@ class PairBench(Bench):
         return Bench.run(self, run_id, **{"spec": self.spec(), **seam, **around})
 
     @property
+    def others(self) -> list[Bench]:
+        """What is true on each of the other servers."""
+        return [
+            Bench(sandbox=server, database=self.database, folder=self.folder, table=self.table)
+            for server in self.pair.servers[1:]
+        ]
+
+    @property
     def second(self) -> Bench:
         """What is true on the second server."""
-        return Bench(sandbox=self.pair.second, database=self.database, folder=self.folder, table=self.table)
+        return self.others[0]
 
-    def lives(self) -> tuple[str | None, str | None]:
+    def lives(self) -> tuple[str | None, ...]:
         """The UUIDs that are live."""
-        return self.live(), self.second.live()
+        return (self.live(), *(other.live() for other in self.others))
 
-    def both(self) -> list[list[int]]:
-        """The live ids on both."""
-        return [self.ids(), self.second.ids()]
+    def each(self) -> list[list[int]]:
+        """The live ids on each."""
+        return [self.ids(), *(other.ids() for other in self.others)]
 
     def leftovers(self) -> list[str]:
-        """Names of private tables of this table, on either server."""
-        names = {*self.private(), *self.second.private()}
+        """Names of private tables of this table, on any server."""
+        names = {*self.private(), *(name for other in self.others for name in other.private())}
         return sorted(name for name in names if name.startswith(f"{self.table}__"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import attrs
 import pytest
 
 from tests.crash.wire import MODES, CrashWire, Mode
@@ -23,7 +24,7 @@ ROUTES = {"exchange": {}, "first publication": {"first": True}, "exchange and ob
 def table(bench: PairBench, number: int) -> PairBench:
     folder = bench.folder / str(number)
     folder.mkdir()
-    return PairBench(sandbox=bench.sandbox, database=bench.database, folder=folder, pair=bench.pair, table=f"t{number}")
+    return attrs.evolve(bench, folder=folder, table=f"t{number}")
 
 
 def points(bench: PairBench, **route: bool) -> int:

@@ -18,7 +18,7 @@ def test_a_load_publishes_one_generation_on_every_replica(bench: PairBench) -> N
         wire = DirectWire()
         outcome = bench.run(f"run {first}", spec=bench.spec(target=True), wire=wire)
         assert bench.lives() == (outcome.generation, outcome.generation)
-        assert bench.both() == [list(range(first, first + 5))] * 2
+        assert bench.each() == [list(range(first, first + 5))] * 2
         assert bench.leftovers() == []
         assert (wire.counts[publication], wire.counts["insert"], wire.counts["create_table"]) == (2, 1, 2)
         record = bench.record()

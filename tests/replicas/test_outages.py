@@ -18,7 +18,7 @@ from dpone_provider.sandbox.process import SandboxServer
 from dpone_provider.sandbox.zookeeper import missing_package, zookeeper
 from tests.replicas.bench import PairBench, servers
 from tests.replicas.stage import PairStage
-from tests.sandbox_fixture import SandboxPair, ask, two_servers
+from tests.sandbox_fixture import SandboxPair, ask, servers_on
 from tests.scenarios.stage import Cue
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -43,7 +43,7 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grounds]:
         mine = [child for child in psutil.Process().children() if child.name() == "java"]
         port = int(address.rpartition(":")[2])
         keeper = next(one for one in mine if any(c.laddr.port == port for c in one.net_connections()))
-        with two_servers(address, tmp_path_factory.mktemp("pair")) as pair:
+        with servers_on(address, tmp_path_factory.mktemp("pair")) as pair:
             yield Grounds(pair, keeper)
 
 

@@ -1,4 +1,4 @@
-"""Two replicas and their Keeper as values, for the state machine: no server, and every effect can come late.
+"""Some replicas and their Keeper as values, for the state machine: no server, and every effect can come late.
 
 An attempt is the real ``QualityReplaySession`` in a greenlet. Before each effect it stands still; whoever gives it its
 turn says what becomes of the effect.
@@ -33,7 +33,7 @@ from dpone_provider.wire import StatementFailed
 from tests.crash.wire import Died
 from tests.replay.records import DIGEST, operation
 
-REPLICAS = ("ch-1", "ch-2")
+REPLICAS = ("ch-1", "ch-2", "ch-3")
 LIVE = "flights"
 # go: applied and told. lost: applied, no answer. late: no answer, and it may be applied at any later moment. die_*: the
 # attempt dies; its statement was applied, may come late, or was never sent.
@@ -44,13 +44,17 @@ POLICY = QualityPolicy()
 
 @attrs.define(eq=False)
 class Attempt:
-    """One attempt. ``result``: "" while it runs, "success", an error's code, or "died"."""
+    """One attempt. ``result``: "" while it runs, "success", an error's code, or "died".
+
+    ``at_names``: its next effect changes names of tables.
+    """
 
     run_id: str
     world: World
     result: str = ""
     fate: Fate = "go"
     dead: bool = False
+    at_names: bool = False
     finished: Finished | None = None
     body: greenlet = attrs.field(init=False)
 
@@ -72,8 +76,9 @@ class Attempt:
         self.fate = fate
         self.body.switch()
 
-    def send(self, apply: Callable[[], Any], *, reads: bool = False) -> Any:
+    def send(self, apply: Callable[[], Any], *, reads: bool = False, names: bool = False) -> Any:
         """One effect, once its turn comes."""
+        self.at_names = names
         if self.dead:
             raise Died
         parent = getcurrent().parent
@@ -96,13 +101,18 @@ class Attempt:
 class World:
     """``tables``: name → (UUID, COMMENT), by replica. ``lived``: every UUID that was live, in order."""
 
+    replicas: tuple[str, ...] = REPLICAS
     rows: dict[str, tuple[StoredRow, int]] = attrs.field(factory=dict)
-    tables: dict[str, dict[str, tuple[str, str]]] = attrs.field(factory=lambda: {name: {} for name in REPLICAS})
-    lived: dict[str, list[str]] = attrs.field(factory=lambda: {name: [] for name in REPLICAS})
+    tables: dict[str, dict[str, tuple[str, str]]] = attrs.field(init=False)
+    lived: dict[str, list[str]] = attrs.field(init=False)
     owners: dict[str, str] = attrs.field(factory=dict)
     pending: list[Callable[[], Any]] = attrs.field(factory=list)
     now: float = 1_000.0
     numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
+
+    def __attrs_post_init__(self) -> None:
+        self.tables = {name: {} for name in self.replicas}
+        self.lived = {name: [] for name in self.replicas}
 
     def new_id(self) -> str:
         return f"{next(self.numbers):032x}"
@@ -125,7 +135,7 @@ class World:
             check_cancelled=lambda: None,
         )
         made = operation(attempt.run_id)
-        me = Claimant(operation=made, admission_digest=DIGEST, owner=self.new_id(), replicas=REPLICAS)
+        me = Claimant(operation=made, admission_digest=DIGEST, owner=self.new_id(), replicas=self.replicas)
         return QualityReplaySession(ports, me, POLICY)
 
     def land(self, number: int) -> None:
@@ -247,12 +257,12 @@ class Publisher:
             apply(world.tables[replica])
             world.look()
 
-        self.attempt.send(change)
+        self.attempt.send(change, names=True)
 
 
 @attrs.frozen
 class Staging:
-    """Makes a generation on both replicas."""
+    """Makes a generation on every replica."""
 
     attempt: Attempt
 
@@ -262,7 +272,7 @@ class Staging:
     def stage(self, order: StagingOrder) -> StagedProof:
         world, run_id = self.attempt.world, self.attempt.run_id
         world.owners[order.uuid] = run_id
-        for replica in REPLICAS:
+        for replica in world.replicas:
 
             def create(tables: dict[str, tuple[str, str]] = world.tables[replica]) -> None:
                 if order.name in tables or any(uuid == order.uuid for uuid, _ in tables.values()):
