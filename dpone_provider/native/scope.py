@@ -63,11 +63,15 @@ class NativeTransferQualityScope:
 
     @classmethod
     def from_context(cls, context: NativeTransferContext) -> NativeTransferQualityScope:
-        """The scope of an attempt: a checkpoint of a partition that is not planned today is stale and says nothing."""
+        """The scope of an attempt: a checkpoint of a partition that is not planned today is stale and counts nowhere.
+
+        To a full refresh it says that the generation holds what the source has no more: all is loaded again.
+        """
         planned = frozenset(each.partition_id for each in context.partitions)
-        committed = frozenset(each for each in planned if context.ledger.is_committed(each))
+        every = frozenset(each for each in context.ledger.latest if context.ledger.is_committed(each))
+        committed = every & planned
         active = planned - committed
-        if active and context.mode == "full_refresh":
+        if context.mode == "full_refresh" and (active or every != committed):
             active = planned
         return cls(planned=planned, active=active, skipped=committed, reactivated=active & committed)
 

@@ -127,6 +127,15 @@ def test_all_skipped_resume_counts_what_is_committed(mode: str) -> None:
     assert (snapshots.source, snapshots.target) == (Probe(row_count=321), Probe(row_count=321))
 
 
+@pytest.mark.contract("N2", "N4")
+@pytest.mark.parametrize(("mode", "resumes"), [("full_refresh", False), ("partition_replace", True)])
+def test_a_generation_that_holds_a_partition_that_the_source_lost_is_loaded_again(mode: str, resumes: bool) -> None:
+    found = ledger(*(checkpoint(each) for each in ids(4)))
+    counted = scope(found, count=3, mode=mode)
+    assert counted.resume_only is resumes
+    assert counted.reactivated == (set() if resumes else set(ids(3)))
+
+
 def test_a_source_without_partitions_is_no_resume() -> None:
     assert not scope(Ledger(), count=0).resume_only
 
