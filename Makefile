@@ -52,6 +52,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.reader
 	$(BIN)/python -m benchmarks.postgres
+	$(BIN)/python -m benchmarks.partitions
 
 docs: setup
 	$(BIN)/python -m docs.generate

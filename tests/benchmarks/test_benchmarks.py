@@ -77,6 +77,13 @@ def test_the_quality_benchmark_ends_with_all_its_figures() -> None:
     assert document["figures"]["none"]["ratio"] == 1
 
 
+@pytest.mark.slow
+def test_the_partitions_benchmark_ends_with_all_its_figures() -> None:
+    document = last_line("-m", "benchmarks.partitions", "--quick")
+    assert document["figures"].keys() == {"one worker", "two workers", "resume of 1 of 16"}
+    assert len(document["targets"]) == 2
+
+
 def test_an_exact_distinct_count_of_numbers_imports_no_pandas() -> None:
     """Arrow's ``to_numpy`` would: 0.15 CPU-seconds and 40 MiB where it is installed."""
     code = """if True:
