@@ -145,6 +145,8 @@ class Case:
 
     def prepare(self) -> None:
         """As if nothing had ever been loaded."""
+        for name in self.private():
+            self.ask(f"DROP TABLE {self.database}.{name} SYNC")
         self.ask(f"TRUNCATE TABLE {self.database}.t")
         self.ask(f"INSERT INTO {self.database}.t VALUES {', '.join(map(str, _rows(OLD)))}")
 
@@ -196,10 +198,11 @@ class Case:
             found.setdefault(part, []).append(number)
         return found
 
-    def private(self) -> list[tuple[Any, ...]]:
-        return self.ask(
+    def private(self) -> set[str]:
+        found = self.ask(
             f"SELECT name FROM system.tables WHERE database = '{self.database}' AND position(name, '__dpone_') > 0"
         )
+        return {name for (name,) in found}
 
     def committed(self, operation: str) -> int:
         """Partitions whose latest checkpoint is committed."""
@@ -236,7 +239,7 @@ def attempt(case: Case, operation: str, process: Process) -> DponeError | LoadOu
         assert process.dead, where
     except DponeError as error:
         result = error
-    where = f"{where} {process.effects[process.at] if process.at >= 0 else ''} of {process.effects}: {result}"
+    where = f"{where}: {result if isinstance(result, DponeError) else type(result).__name__}"
     new, committed, report = case.whole(where), case.committed(operation), case.report(operation)
     assert committed >= before, f"a committed partition became another: {where}"
     assert new or committed < 2, f"committed, and not live: {where}"
@@ -262,11 +265,15 @@ def study(case: Case, at: int, mode: Mode) -> None:
     operation = f"{at}-{mode}"
     process = Process(at, mode)
     broke = attempt(case, operation, process)
-    where = f"{at} {mode} {process.effects[at]}: {broke}"
+    told = f"success, left {broke.leftovers}" if isinstance(broke, LoadOutcome) else broke
+    where = f"{mode}: {told}"
     result = attempt(case, operation, Process())
     assert isinstance(result, LoadOutcome), f"{where}: {result}"
     assert case.whole(where), where
-    assert case.private() == [], f"left over: {where}"
+    # What nobody could drop is told of; after a death, the resume does not touch the sink even for that.
+    left = case.private()
+    assert not left or result.replayed, f"left over: {where}"
+    assert not isinstance(broke, LoadOutcome) or left <= set(broke.leftovers), f"not told of: {where}"
 
 
 def recorded(case: Case) -> list[str]:
@@ -278,14 +285,14 @@ def recorded(case: Case) -> list[str]:
     return recorder.effects
 
 
-def violations(case: Case, effects: list[str], points: Iterable[int], mode: Mode) -> list[str]:
+def violations(case: Case, effects: list[str], points: Iterable[int], mode: Mode) -> str:
     found = []
     for at in points:
         try:
             study(case, at, mode)
         except AssertionError as violation:
-            found.append(f"{at} {effects[at]}: {violation}")
-    return found
+            found.append(f"{at} {effects[at]}: {str(violation)[:1_000]}")
+    return "\n".join(found)
 
 
 @pytest.mark.contract("N1", "N2", "N4", "N5", "N6", "N7", "X7")
@@ -297,7 +304,7 @@ def test_a_death_at_what_changes_the_target_is_finished_by_a_retry(
     effects = recorded(case)
     changes = [at for at, name in enumerate(effects) if name in ("insert", "exchange", "replace_partition")]
     report = max(at for at, name in enumerate(effects) if name == "disk rename")
-    assert violations(case, effects, [*changes, *(at + 2 for at in changes), report], "dies_after") == []
+    assert violations(case, effects, [*changes, *(at + 2 for at in changes), report], "dies_after") == ""
 
 
 @pytest.mark.slow
@@ -311,4 +318,4 @@ def test_a_break_at_any_effect_of_a_load_in_partitions_is_finished_by_a_retry(
     case = Case(sandbox=sandbox, database=database, folder=tmp_path, strategy=strategy)
     effects = recorded(case)
     assert {"source_read", "insert", "disk lock", "disk fsync", "disk rename", "disk fsync_dir"} <= set(effects)
-    assert violations(case, effects, range(len(effects)), mode) == []
+    assert violations(case, effects, range(len(effects)), mode) == ""
