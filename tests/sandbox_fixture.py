@@ -155,11 +155,16 @@ def sandbox_trio(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @contextlib.contextmanager
-def servers_on(zookeeper_address: str, folder: Path, *, number: int = 2) -> Iterator[SandboxPair]:
-    """Servers on one ZooKeeper. One namespace, and for each a root of its own (see SandboxConfig for why)."""
+def servers_on(
+    zookeeper_address: str, folder: Path, *, number: int = 2, users: tuple[SandboxUser, ...] = ()
+) -> Iterator[SandboxPair]:
+    """Servers on one ZooKeeper. One namespace, and for each a root of its own (see SandboxConfig for why).
+
+    ``users`` come beside the main one, on each.
+    """
     server = SandboxServer()
     user = SandboxUser(name=MAIN_USER, password=secrets.token_urlsafe(24))  # a cluster's servers know the same users
-    common = SandboxConfig(folder=folder, zookeeper=zookeeper_address, users=(user,), bound_to_starter=True)
+    common = SandboxConfig(folder=folder, zookeeper=zookeeper_address, users=(user, *users), bound_to_starter=True)
     steps = [f"/{folder.name}_{step}" for step in range(1, number)]
     configs = tuple(
         attrs.evolve(

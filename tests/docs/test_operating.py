@@ -96,3 +96,14 @@ def test_sql_in_the_operating_guide_runs(bench: Bench, sql: Sql) -> None:
     *_, tables, log = answers
     assert [row[0] for row in tables] == [bench.table]
     assert any("EXCHANGE TABLES" in row[-1] for row in log)
+
+
+@pytest.mark.contract("D3")
+@pytest.mark.parametrize(
+    "what", ["data replication between replicas", "Kubernetes", "`SELECT` once its child was killed"]
+)
+def test_what_no_test_has_seen_live_is_labelled(what: str) -> None:
+    """Never passed: the one test of a real cluster skips, and says UNVERIFIED."""
+    text = (DOCS / "operating.md").read_text(encoding="utf-8")
+    listed = text.partition("## What is UNVERIFIED")[2].split("\n- ")[1:]
+    assert any(item.startswith("UNVERIFIED: ") and what in " ".join(item.split()) for item in listed)

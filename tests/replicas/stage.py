@@ -36,6 +36,10 @@ class PairStage(Stage):
             assert live not in there, "an old generation came back on another replica"
             there.append(live)
 
+    def forget(self) -> None:
+        super().forget()
+        self.there = [[other.live()] for other in self.bench.others]
+
     @property
     def switches(self) -> int:
         """How often the live table changed so far, on all alike."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import psutil
@@ -17,6 +18,7 @@ import pytest
 from dpone_provider.sandbox.process import SandboxServer
 from dpone_provider.sandbox.zookeeper import missing_package, zookeeper
 from tests.replicas.bench import PairBench, servers
+from tests.replicas.shell import Shell
 from tests.replicas.stage import PairStage
 from tests.sandbox_fixture import SandboxPair, ask, servers_on
 from tests.scenarios.stage import Cue
@@ -59,12 +61,13 @@ def stage_of(grounds: Grounds, folder: Path) -> PairStage:
     return stage
 
 
-@pytest.mark.contract("P3", "P4", "P6", "D3")
+@pytest.mark.contract("P3", "P4", "P6", "O5")
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 def test_a_replica_killed_around_its_switch_is_finished_once_it_is_back(
-    grounds: Grounds, tmp_path: Path, moment: str
+    grounds: Grounds, tmp_path: Path, moment: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = stage_of(grounds, tmp_path / "source")
+    shell = Shell(stage.bench, capsys)
     second = grounds.pair.second
     stage.look = lambda: None  # type: ignore[method-assign]  # one of the two cannot be looked at
 
@@ -77,16 +80,34 @@ def test_a_replica_killed_around_its_switch_is_finished_once_it_is_back(
         "during": {"before": lambda: threading.Timer(0.001, kill).start()},
         "after": {"after": kill},
     }
+    assert told(shell)["live_is"] == "nothing sealed"
     took = stage.attempt("later", Cue("exchange", nth=2, **moments[moment]))  # type: ignore[arg-type]
     took.expect("REPLAY_QUALITY_EVIDENCE_INCOMPLETE")
     assert took.error is not None
     assert (took.error.target_commit, took.error.retryable) == ("unknown", True)
     assert stage.bench.record().phase == "DISPATCHING"
+    silent = told(shell)
+    assert silent["live_is"] == "unknown"
+    assert silent["replicas"]["ch-1"] == {"answers": True, "live": silent["sealed"]}
+    assert silent["replicas"]["ch-2"] == {"answers": False, "live": None}
     stage.attempt("later").expect("SERVER_UNREACHABLE").read_no_source().published_nothing()
     ports = {"tcp_port": second.tcp_port, "http_port": second.http_port}
     SandboxServer().start(attrs.evolve(grounds.pair.configs[1], **ports))
+    back, lives = told(shell), stage.bench.lives()
+    assert tuple(replica["live"] for replica in back["replicas"].values()) == lives
+    assert back["live_is"] == ("generation" if set(lives) == {back["sealed"]} else "some")
+    if moment != "during":
+        assert back["live_is"] == {"before": "some", "after": "generation"}[moment]
     stage.attempt("later").expect("success").read_no_source()
     stage.settled()
+    assert told(shell)["live_is"] == "generation"
+
+
+def told(shell: Shell) -> dict[str, Any]:
+    """What ``dpone status`` says of the generation."""
+    _, document = shell.dpone("status")
+    generation: dict[str, Any] = document["generation"]
+    return generation
 
 
 @pytest.mark.contract("A2", "A3", "P2", "G5", "G6")

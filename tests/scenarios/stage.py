@@ -241,6 +241,10 @@ class Stage:
         assert live not in self.lived, "an old generation came back"
         self.lived.append(live)
 
+    def forget(self) -> None:
+        """A person has put an older generation back: watch from here on."""
+        self.lived = [self.bench.live()]
+
     @property
     def switches(self) -> int:
         """How often the live table changed so far; the very first table counts."""

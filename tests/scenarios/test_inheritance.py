@@ -52,7 +52,7 @@ def test_a_successor_leaves_a_published_generation_that_a_person_has_put_aside(s
     stage.attempt("later", spec=keeping(stage)).expect("success")
     published, aside = stage.bench.live(), stage.candidate(1)
     stage.sql(f"EXCHANGE TABLES {{db}}.t AND {{db}}.{aside}")
-    stage.lived = [stage.bench.live()]
+    stage.forget()
     stage.attempt("successor", spec=keeping(stage)).expect("success")
     assert stage.uuid(aside) == published
 
@@ -63,7 +63,7 @@ def test_a_successor_leaves_what_a_failed_operation_left(stage: Stage) -> None:
     back = f"EXCHANGE TABLES {{db}}.t AND {{db}}.{stage.candidate(1)}"
     took = stage.attempt("later", Cue("authority_cas", "COMMITTED", after=lambda: stage.sql(back)))
     took.expect("REPLAY_QUALITY_EVIDENCE_MISMATCH")
-    stage.lived = [stage.bench.live()]
+    stage.forget()
     stage.attempt("successor").expect("success")
     assert stage.candidate(1) in stage.bench.private()
 

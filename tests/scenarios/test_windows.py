@@ -28,7 +28,7 @@ def fails(stage: Stage, run_id: str = "later") -> AuthorityRecord:
     back = f"EXCHANGE TABLES {{db}}.t AND {{db}}.{stage.candidate(1, run_id)}"
     took = stage.attempt(run_id, Cue("authority_cas", "COMMITTED", after=lambda: stage.sql(back)))
     took.expect("REPLAY_QUALITY_EVIDENCE_MISMATCH")
-    stage.lived = [stage.bench.live()]
+    stage.forget()
     return stage.bench.record()
 
 
