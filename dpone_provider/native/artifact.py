@@ -10,11 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpone_provider.errors import DponeError
@@ -24,6 +26,7 @@ from dpone_provider.unwinding import on_failure
 Columns = tuple[tuple[str, str], ...]
 _COLUMNS: Final = b"dpone.columns"
 _GATHERED: Final = 1 << 20
+_SAMPLE: Final = 4_096
 _CODE: Final = "DPONE_TRANSFER_ARTIFACT"
 
 
@@ -218,13 +221,26 @@ class _Counted:
 
 def _written(handle: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Artifact:
     counted, rows = _Counted(handle), 0
-    with pq.ParquetWriter(pa.PythonFile(counted, mode="w"), schema, compression="zstd") as writer:
-        for batch in batches:
-            if batch.num_rows:
-                writer.write_batch(batch, row_group_size=batch.num_rows)
-                rows += batch.num_rows
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    repeating = [] if first is None else [name for name in schema.names if _repeats(first.column(name))]
+    # Statistics are for readers that skip: an artefact is read whole.
+    with pq.ParquetWriter(
+        pa.PythonFile(counted, mode="w"), schema, compression="zstd", use_dictionary=repeating, write_statistics=False
+    ) as writer:
+        for batch in chain([first] if first is not None else [], filled):
+            writer.write_batch(batch, row_group_size=batch.num_rows)
+            rows += batch.num_rows
     counted.flush()
     return Artifact(rows=rows, bytes=counted.bytes, sha256=counted.sha256)
+
+
+def _repeats(column: pa.Array) -> bool:
+    """Do its values come again so often that a dictionary is less work than the values?"""
+    try:
+        return len(column) >= _SAMPLE and 4 * pc.count_distinct(column.slice(0, _SAMPLE)).as_py() <= _SAMPLE
+    except pa.ArrowNotImplementedError:  # nested values
+        return False
 
 
 @contextmanager

@@ -79,7 +79,8 @@ WIDE = pa.schema(
 )
 
 
-def test_every_carrier_of_a_column_survives(store: ArtifactStore) -> None:
+@pytest.mark.parametrize("times", [1, 5_000], ids=["one row", "enough to look for dictionaries"])
+def test_every_carrier_of_a_column_survives(store: ArtifactStore, times: int) -> None:
     import datetime
 
     row: dict[str, Any] = {
@@ -94,7 +95,7 @@ def test_every_carrier_of_a_column_survives(store: ArtifactStore) -> None:
         "small": 255,
         "yes": None,
     }
-    rows = pa.RecordBatch.from_pylist([row], WIDE)
+    rows = pa.RecordBatch.from_pylist([row] * times, WIDE)
     store.export(ID, WIDE, (), [rows])
     (back,) = store.batches(ID)
     assert back.schema == WIDE
