@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def plan(args: argparse.Namespace) -> dict[str, Any]:
     """The document of ``dpone plan --format json`` (strict JSON). Raises ``DponeError`` as ``dpone run`` would."""
+    from dpone_provider.cli.plan_partitions import partitions_of
     from dpone_provider.load.operation import operation_of
     from dpone_provider.manifest.read import NOTE, load_spec
 
@@ -72,6 +73,7 @@ def plan(args: argparse.Namespace) -> dict[str, Any]:
         "identity": _identity(spec, operation, named=named),
         "tables": {"target": places.target, "staging": places.staging or None, "authority": places.authority or None},
         "source": _source(spec.source),
+        "partitions": partitions_of(spec, operation.operation_id if named else None),
         "cursor": {"column": spec.source.cursor.column, "marks": places.marks} if spec.source.cursor else None,
         "columns": {"declared": dict(spec.sink.columns), "source": _source_columns(spec.source)},
         "budget": {"max_source_bytes": spec.sink.strategy.max_source_bytes},
@@ -106,11 +108,14 @@ def _route(spec: LoadSpec) -> dict[str, Any]:
     repeats = "A retry reads the source and publishes again: without the authority nothing is remembered."
     again = "A retry reads the source again and may add the same rows again"
     again += ", unless the mark of the source was advanced." if spec.source.cursor is not None else "."
+    split = spec.source.partitions is not None
+    goes_on = "A retry of the same run goes on: it reads no partition again whose file is whole, replaces none again"
+    goes_on += " that is committed, and once all are committed it only checks."
     return {
-        "name": "durable" if durable else "direct" if adds else "plain",
+        "name": "durable" if durable else "direct" if adds else "partitioned" if split else "plain",
         "mode": spec.sink.strategy.mode,
         "keep_previous": spec.sink.keep_previous,
-        "retry": finishes if durable else again if adds else repeats,
+        "retry": finishes if durable else again if adds else goes_on if split else repeats,
     }
 
 
@@ -159,7 +164,8 @@ def _acceptance(spec: LoadSpec) -> dict[str, Any] | None:
     if policy is None or not policy.enabled:
         return None
     names = _source_columns(spec.source)
-    reachable = ("source", "target") if spec.sink.strategy.mode == "append" else ("source", "staged", "target")
+    two = spec.sink.strategy.mode == "append" or spec.source.partitions is not None
+    reachable = ("source", "target") if two else ("source", "staged", "target")
     return {
         "mode": policy.mode,
         "row_count": policy.row_count,
@@ -224,6 +230,8 @@ def _unknown(spec: LoadSpec, *, named: bool) -> Iterator[tuple[str, str]]:
             yield "the reader: that a child process can be started and stopped on the worker", admission
     if not named:
         yield "the operation id: a fresh run id would be made", "when `dpone run` starts"
+    if spec.source.partitions is not None:
+        yield "the partitions: what the source holds, and which of them are committed already", admission
     if spec.source.cursor is not None:
         yield f"the mark of the source: that {MARKS} is provisioned, and where the last load left it", admission
     yield "the source: that it is there, its rows and bytes", "while it is read"

@@ -10,6 +10,7 @@ from dpone_provider.cli.screen import Fact, Grid, Row, Screen
 _ROUTES = {
     "durable": "durable: staged, proven, sealed in the authority, switched once",
     "direct": "direct: read to the end, added with one insert, checked afterwards; nothing is staged",
+    "partitioned": "by partitions: each read into a file of its own, all checked together, then published",
     "plain": "plain: staged, checked, switched once; no authority",
 }
 
@@ -32,11 +33,16 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact(label="Operation", value=_operation(document["identity"]))
     yield Fact(label="Made of", value=_made_of(document["identity"]["made_of"]))
     yield Fact(label="Source", value=", ".join(str(value) for value in document["source"].values()))
+    if parts := document["partitions"]:
+        yield Fact(label="Partitions", value=_partitions(parts))
+        yield Fact(label="Checkpoints", value=parts["folder"])
+        yield Fact(label="Files", value=parts["artifacts"])
     if document["cursor"]:
         value = "only rows whose {column} is above the mark in {marks}".format(**document["cursor"])
         yield Fact(label="Reads", value=value)
     if tables["staging"]:
         yield Fact(label="Staged as", value=tables["staging"])
+    if tables["staging"] and route["mode"] != "partition_replace":
         kept = "kept under its private name" if route["keep_previous"] else "dropped at the end"
         yield Fact(label="Old table", value=kept)
     if tables["authority"]:
@@ -44,6 +50,13 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact(label="Budget", value=f"{budget:,} bytes of Arrow batches" if budget is not None else "none")
     if document["depends_on"]:
         yield Fact(label="After", value=", ".join(document["depends_on"]))
+
+
+def _partitions(parts: Mapping[str, Any]) -> str:
+    count = "as many as the source has" if parts["count"] is None else str(parts["count"])
+    what = "one a file" if parts["by"] == "file" else f"by {parts['by']} of {parts['column']}"
+    size = f", {parts['size']} wide" if parts["size"] is not None else ""
+    return f"{count}, {what}{size}; {parts['workers']} at a time"
 
 
 def _operation(identity: Mapping[str, Any]) -> str:

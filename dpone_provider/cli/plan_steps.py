@@ -21,6 +21,7 @@ When = Literal[
     "the table exists",
     "there is no table yet",
     "there are rows to add",
+    "its key is a function of the column",
 ]
 STATEMENTS: dict[EffectKind, str] = {
     "authority_read": "SELECT",
@@ -35,6 +36,7 @@ STATEMENTS: dict[EffectKind, str] = {
     "publish_first": "RENAME TABLE",
     "rename": "RENAME TABLE",
     "drop": "DROP TABLE",
+    "replace_partition": "ALTER TABLE … REPLACE PARTITION",
     "load_step": "INSERT",
     "source_state": "INSERT or ALTER TABLE … UPDATE",
     "hook": "the author's own",
@@ -83,6 +85,10 @@ def steps(spec: LoadSpec, places: Places) -> tuple[Step, ...]:
         from dpone_provider.cli.plan_direct import direct
 
         return tuple(direct(spec, places))
+    if spec.source.partitions is not None:
+        from dpone_provider.cli.plan_partitions import partitioned
+
+        return tuple(partitioned(spec, spec.source.partitions, places))
     return tuple(_durable(spec, places) if spec.sink.durable_quality_replay else _plain(spec, places))
 
 
@@ -108,7 +114,7 @@ def _durable(spec: LoadSpec, places: Places) -> Iterator[Step]:
         effects=("authority_read",),
         when="the slot is not empty",
     )
-    yield from _admission()
+    yield from admission()
     if observes_target(spec):
         yield Step(what="Settings of the reader: pinned?", on="system.settings", effects=("catalog_read",))
         yield Step(what="Catalog of the reader: readable?", on="system.tables and others", effects=("catalog_read",))
@@ -151,21 +157,27 @@ def _durable(spec: LoadSpec, places: Places) -> Iterator[Step]:
 
 
 def _plain(spec: LoadSpec, places: Places) -> Iterator[Step]:
-    yield from _admission()
+    yield from admission()
     yield STEP_LOG
     yield from hook(spec.sink.pre_sql, "pre", places.target)
     yield Step(what="Look for leftovers of this operation; drop them", on="system.tables", effects=("catalog_read",))
     yield from _staging(spec, places)
-    yield Step(what="See which table is live", on="system.tables", effects=("catalog_read",))
-    yield from _switch(places)
-    yield Step(what="Ask which UUID is live: proven or not", on="system.tables", effects=("catalog_read",))
-    if observes_target(spec):
-        yield Step(what="Count in the live table", on=places.target, effects=("query",))
-    yield from _cleanup(spec, places, first_looks=False)
+    yield from published(spec, places, "Ask which UUID is live: proven or not")
     yield from hook(spec.sink.post_sql, "post", places.target)
 
 
-def _admission() -> Iterator[Step]:
+def published(spec: LoadSpec, places: Places, proof: str) -> Iterator[Step]:
+    """A staged generation becomes the live table, without the authority."""
+    yield Step(what="See which table is live", on="system.tables", effects=("catalog_read",))
+    yield from _switch(places)
+    yield Step(what=proof, on="system.tables", effects=("catalog_read",))
+    if observes_target(spec):
+        yield Step(what="Count in the live table", on=places.target, effects=("query",))
+    yield from _cleanup(spec, places, first_looks=False)
+
+
+def admission() -> Iterator[Step]:
+    """Whether the target is one that can be published."""
     on = "system.databases, system.tables, system.columns"
     yield Step(what="Database and live table: admissible?", on=on, effects=("catalog_read", "catalog_read"))
     yield Step(
@@ -186,17 +198,19 @@ def _staging(spec: LoadSpec, places: Places) -> Iterator[Step]:
     yield opened(spec)
     yield Step(what="Create the private table with a UUID of our own", on=places.staging, effects=("create_table",))
     yield Step(what="Stream the source as one insert", on=places.staging, effects=("insert",))
-    yield Step(
-        what="Count: rows sent = rows held, same UUID; gates and observations",
-        on=places.staging,
-        effects=("query", "catalog_read"),
-    )
+    yield counted(places)
     types = [gate.type for gate in spec.quality.gates]
     if HASH_TYPE in types:
         yield Step(what="Hash every value that is stored", on=places.staging, effects=("query",))
     asked = sum(kind in SQL_TYPES for kind in types)
     if asked:
         yield Step(what=f"Ask {asked} SQL gates, 300 s each at most", on=places.staging, effects=_QUERY * asked)
+
+
+def counted(places: Places) -> Step:
+    """The proof that everything is there."""
+    what = "Count: rows sent = rows held, same UUID; gates and observations"
+    return Step(what=what, on=places.staging, effects=("query", "catalog_read"))
 
 
 def _switch(places: Places) -> Iterator[Step]:

@@ -23,6 +23,7 @@ from dpone_provider.load.replacing import PartitionReplaceCoordinator, Replacing
 from dpone_provider.load.resume import ResumeCoordinator
 from dpone_provider.load.routes import PlainRoute
 from dpone_provider.load.transfer import Transfer, TransferRun
+from dpone_provider.manifest.partitions import artifact_folder, transfer_folder
 from dpone_provider.manifest.spec import Partitions
 from dpone_provider.native.artifact import ArtifactStore, LocalPlace, Place, RemotePlace
 from dpone_provider.native.journal import CheckpointJournal
@@ -51,7 +52,7 @@ def _begin(made: Composition, execution: LoadExecution) -> Transfer:
     parts, operation_id, around = made.spec.source.partitions, made.operation.operation_id, made.around
     if parts is None:
         raise LookupError("a load without partitions")
-    folder = Path(parts.base) / parts.folder / operation_id
+    folder = Path(transfer_folder(parts)) / operation_id
     journal = made.kept.enter_context(CheckpointJournal.open(folder, around.files))
     around.notify("plan", {})
     partitions = plan_partitions(made.spec, made.source, around.wire)
@@ -71,11 +72,10 @@ def _begin(made: Composition, execution: LoadExecution) -> Transfer:
 
 
 def _place(made: Composition, parts: Partitions, folder: Path) -> Place:
-    if "://" in parts.artifacts:
-        return RemotePlace(f"{parts.artifacts.rstrip('/')}/{made.operation.operation_id}")
-    where = (
-        Path(parts.base) / parts.artifacts / made.operation.operation_id if parts.artifacts else folder / "artifacts"
-    )
+    kept = artifact_folder(parts)
+    if "://" in kept:
+        return RemotePlace(f"{kept.rstrip('/')}/{made.operation.operation_id}")
+    where = Path(kept) / made.operation.operation_id if kept else folder / "artifacts"
     return LocalPlace(folder=where, files=made.around.files)
 
 
