@@ -64,7 +64,10 @@ class Transfer:
                 partitions=partitions, ledger=before, mode="full_refresh" if whole else "partition_replace"
             )
         )
-        self.active = tuple(each for each in partitions if each.partition_id in self.scope.active)
+        # What is committed again comes first: until the last one is, nobody takes an older count for what is live.
+        again = self.scope.reactivated
+        mine = (each for each in partitions if each.partition_id in self.scope.active)
+        self.active = tuple(sorted(mine, key=lambda each: each.partition_id not in again))
         self._now: dict[str, Checkpoint] = {
             each.partition_id: found
             for each in self.active
