@@ -28,9 +28,10 @@ from dpone_provider.replay.ports import StagedProof, StagingOrder
 from dpone_provider.wire import StatementFailed
 from tests.crash.wire import Died
 from tests.replay.records import operation
-from tests.replicas.world import LIVE, POLICY, REPLICAS, Attempt, Catalog, Publisher, Staging, World
+from tests.replicas.world import LIVE, POLICY, Attempt, Catalog, Publisher, Staging, World
 
 LOAD = "1" * 32
+REPLICAS = ("ch-1", "ch-2")
 LIVE_TARGET = MetricRequest(side="target", dataset="demo.flights", columns=("id",), row_count=True)
 OTHER = QualityPolicy(gates=(GateSpec(id="rows", type="row_count_reconciliation"),))
 ORDER = ("CLAIMED", "PREPARED", "DISPATCHING", "COMMITTED", "COMPLETE")
@@ -151,7 +152,7 @@ def plain(attempt: Routed) -> Route:
 @pytest.fixture
 def world() -> World:
     """Two replicas with a table that is live."""
-    made = World()
+    made = World(replicas=REPLICAS)
     for replica in REPLICAS:
         made.tables[replica][LIVE] = (made.new_uuid(), "")
     made.look()
