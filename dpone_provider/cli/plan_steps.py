@@ -139,6 +139,12 @@ def _durable(spec: LoadSpec, places: Places) -> Iterator[Step]:
         when="the slot is not empty",
     )
     yield Step(what="Look for leftovers of this operation; drop them", on="system.tables", effects=("catalog_read",))
+    yield Step(
+        what="Look for leftovers of the operation before it; drop them",
+        on="system.tables",
+        effects=("catalog_read",),
+        when="the slot is not empty",
+    )
     yield from _staging(spec, places)
     yield Step(what="Generation and predecessor by UUID", on="system.tables", effects=("catalog_read",))
     yield _written(slot, "Seal the proof (PREPARED), read it back")
