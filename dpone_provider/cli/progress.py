@@ -24,6 +24,7 @@ STEPS = {
     "rows": "staging",
     "plan": "planning the partitions",
     "partition": "moving partitions",
+    "resume": "validating what is committed",
     "replace": "replacing partitions of the live table",
     "verify": "counting what is staged, checking gates",
     "unanswered": "a gate has no answer",

@@ -33,11 +33,13 @@ class ResumeCoordinator:
         columns: Callable[[], tuple[str, ...]],
         observe: Callable[[MetricRequest], StagedMetrics],
         dataset: str,
+        notify: Callable[[str, dict[str, Any]], None],
     ) -> None:
         self._transfer = transfer
         self._columns = columns
         self._observe = observe
         self._dataset = dataset
+        self._notify = notify
 
     def admit(self, execution: LoadExecution) -> None:
         """Nothing is asked of the sink: nothing is done to it."""
@@ -47,6 +49,7 @@ class ResumeCoordinator:
     def load(self, execution: LoadExecution) -> Loaded:
         """Validate. Raises ``DponeError``, boundary resume_validation; the checkpoints stay as they are."""
         transfer = self._transfer
+        self._notify("resume", {})
         snapshots = transfer.scope.resume_snapshots(transfer.ledger)
         receipt = judge(execution, transfer, snapshots, self.boundary)
         acceptance: dict[str, Any] = {}

@@ -19,6 +19,7 @@ _ENDS: Mapping[str, tuple[Milestone, ...]] = {
     "seal": ("staged",),
     "permit": ("sealed",),
     "publish": ("staged",),  # where nothing is sealed
+    "replace": ("staged",),
     "fence": ("dispatched",),
     "append": ("staged",),  # where nothing is staged, the source was read
     "appended": ("dispatched", "proven"),
@@ -36,6 +37,9 @@ _WORKS: Mapping[str, Milestone] = {
     "seal": "sealed",
     "permit": "dispatched",
     "publish": "dispatched",
+    "plan": "staged",
+    "replace": "dispatched",
+    "resume": "proven",
     "fence": "proven",
     "complete": "complete",
     "pending": "observed",
@@ -67,7 +71,7 @@ class Line:
     def after(self, step: str, facts: Mapping[str, Any], at: str) -> Line:
         """The line once ``step`` is announced. What it is about to do has not happened yet."""
         match step:
-            case "rows":
+            case "rows" | "partition":
                 return attrs.evolve(self, read=facts.get("rows", self.read), source_reads=1)
             case "claimed":
                 return self._claimed(facts, at)

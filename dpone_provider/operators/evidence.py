@@ -59,9 +59,10 @@ class Evidence:
         durable: bool = True,
         observes: bool = True,
         adds: bool = False,
+        resumes: bool = False,
     ) -> None:
         """From here on the evidence names this operation. ``observes``: its live table is observed by the authority's
-        reader; ``adds``: its rows are added to the live table.
+        reader; ``adds``: its rows are added to the live table; ``resumes``: checkpoints tell a retry what is left.
         """
         passes = [name for name in MILESTONES if durable or name in ("staged", "dispatched", "proven")]
         self._line = Line(passes=tuple(name for name in passes if observes or name != "observed"))
@@ -72,6 +73,7 @@ class Evidence:
             connection=pieces.short(connection),
             durable=durable,
             adds=adds,
+            resumes=resumes,
         )
 
     @property
@@ -80,12 +82,12 @@ class Evidence:
         return self._known.repeats
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
-        """One announced step, before it acts. Rows alone are no news."""
+        """One announced step, before it acts. Rows alone are no news, nor is one replacement after the first."""
         self._known = self._known.after(step, facts)
         self._line = self._line.after(step, facts, self._at())
         if "record" in facts:
             self._proof(facts)
-        if step != "rows":
+        if step not in ("rows", "partition") and facts.get("partition", 1) == 1:
             self._keep()
         self._further(step, facts)
 

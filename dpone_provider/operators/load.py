@@ -96,6 +96,7 @@ class DponeLoadOperator(BaseOperator):
                 durable=spec.sink.durable_quality_replay,
                 observes=observes_target(spec),
                 adds=spec.sink.strategy.mode == "append",
+                resumes=spec.source.partitions is not None,
             )
             around = Surroundings(notify=told.notify, check_cancelled=self._check_killed)
             outcome = run_load(spec, identity, AirflowConnections(self.connections), around)

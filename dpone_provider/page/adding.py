@@ -26,6 +26,8 @@ def next_try(evidence: Evidence) -> str:
     if evidence.adds:
         sent = evidence.target_commit in ("proven", "unknown")
         return "The next try may add the same rows again: look at the table first." if sent else _READS
+    if evidence.resumes:
+        return "The next try loads what is not committed, and only validates when everything is."
     return "The next try finishes what is missing and repeats nothing that is proven." if evidence.durable else _READS
 
 

@@ -127,8 +127,8 @@ class Original:
 @attrs.frozen(kw_only=True)
 class Evidence:
     """What is known of one operation. ``target_commit`` None: no claim. ``error`` None and ``blocked``: it runs, or it
-    died. ``adds``: rows are added to the live table, nothing is switched. ``left_out``: how many gates, counts or
-    attempts did not fit.
+    died. ``adds``: rows are added to the live table, nothing is switched. ``resumes``: it is moved by partitions, whose
+    checkpoints tell a retry what is left. ``left_out``: how many gates, counts or attempts did not fit.
     """
 
     operation_id: str
@@ -142,6 +142,7 @@ class Evidence:
     connection: str = ""
     durable: bool = True
     adds: bool = False
+    resumes: bool = False
     recorded_by_try: int | None = None
     step: str = ""
     attempt: int = 1

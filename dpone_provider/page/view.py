@@ -98,6 +98,11 @@ def _live(evidence: Evidence, life: Life) -> Verdict:
     if evidence.adds:
         return added(evidence, running=life == "running")
     match evidence.target_commit:
+        case "proven" if evidence.resumes:
+            return Verdict(word="Yes, committed", tone="good", text="Every partition’s checkpoint says so.")
+        case "unknown" if evidence.resumes:
+            text = "Partitions were sent to take their places: none, some or all of them may have. Assume nothing."
+            return Verdict(word="Not known", tone="warn", text=text)
         case "proven":
             return Verdict(word="Yes, proven", tone="good", text=_where(evidence.generation))
         case "unknown" if _replaced(evidence.generation):
@@ -135,6 +140,9 @@ def _proof(evidence: Evidence, life: Life) -> Verdict:
     if evidence.governance == "complete" and evidence.durable:
         return Verdict(word="Complete", tone="good", text=_complete(evidence))
     if evidence.governance == "complete":
+        if evidence.resumes:
+            text = f"{_passed(evidence.gates)} Checkpoints are kept: a retry validates, and loads nothing again."
+            return Verdict(word="Complete", tone="good", text=text)
         why = "append keeps none" if evidence.adds else "durable_quality_replay is off, so a retry loads again"
         text = f"{_passed(evidence.gates)} No proof is stored: {why}."
         return Verdict(word="Checked, not kept", tone="calm", text=text)
@@ -145,7 +153,7 @@ def _proof(evidence: Evidence, life: Life) -> Verdict:
         return Verdict(word="Gate failed", tone="bad", text=text)
     if life in ("running", "waiting"):
         return Verdict(word="Not yet", tone="busy", text="The proof is complete when the load ends.")
-    later = "a later try can finish it" if evidence.durable else "a later try loads again"
+    later = "a later try can finish it" if evidence.durable or evidence.resumes else "a later try loads again"
     if evidence.error is None:
         return Verdict(word="Not yet", tone="warn", text=f"No attempt is at work, and none said how it ended; {later}.")
     if evidence.error.retryable:

@@ -167,7 +167,8 @@ def _resuming(made: Composition, transfer: Transfer) -> Coordinator:
     def observe(request: MetricRequest) -> StagedMetrics:
         return _within(made, transfer, request) if _replaces(made) else live_metrics(made, request)
 
-    return ResumeCoordinator(transfer, columns=columns, observe=observe, dataset=f"{table.database}.{table.name}")
+    dataset, notify = f"{table.database}.{table.name}", made.around.notify
+    return ResumeCoordinator(transfer, columns=columns, observe=observe, dataset=dataset, notify=notify)
 
 
 def _within(made: Composition, transfer: Transfer, request: MetricRequest) -> StagedMetrics:
