@@ -68,6 +68,14 @@ def admit_live_table(client: ControlClient, target: TableRef) -> TableState:
     return state
 
 
+def require_table(state: TableState | None, target: TableRef) -> TableState:
+    """The live table whose partitions are to be replaced. Raises DPONE_TARGET_UNSUPPORTED when there is none."""
+    if state is None:
+        problem = f"{target.database}.{target.name} does not exist or is not visible: it has no partitions to replace"
+        raise _unsupported(problem, "Create it first, partitioned as the source is.")
+    return state
+
+
 def admit_unchanged(client: ControlClient, target: TableRef, state: TableState) -> None:
     """The name still means the table that was admitted, with its columns and views: reading a source takes its time.
 

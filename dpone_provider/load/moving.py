@@ -56,7 +56,7 @@ class Mover:
         self._transfer = transfer
         self._read: dict[str, tuple[int, int]] = {}
         self._crew = Crew(len(transfer.active))
-        self._kept: frozenset[str] = frozenset()
+        self._kept: dict[str, bool] = {}
         self.columns: Columns = ()
         self.notify = roads.notify
         self.check_cancelled = roads.check_cancelled
@@ -66,11 +66,9 @@ class Mover:
         return sum(rows for rows, _ in tuple(self._read.values()))
 
     def prepare(self) -> Columns:
-        """Which artefacts are there, and the target's columns: theirs, or those of the source's schema."""
-        found = {each.partition_id: self._transfer.reusable(each) for each in self._transfer.active}
-        kept = {each: columns for each, columns in found.items() if columns is not None}
-        columns = next((each for each in kept.values() if self._still(each)), None)
-        self._kept = frozenset(each for each, its in kept.items() if its == columns)
+        """The target's columns: those of an artefact that is there and still fits, else of the source's schema."""
+        found = (self._transfer.reusable(each) for each in self._transfer.active)
+        columns = next((each for each in found if each is not None and self._still(each)), None)
         self.columns = columns if columns is not None else self._of_source()
         return self.columns
 
@@ -83,7 +81,8 @@ class Mover:
         """
 
         def work(partition: TransferPartition) -> None:
-            if partition.partition_id not in self._kept:
+            kept = self._kept[partition.partition_id] = self._transfer.reusable(partition) == self.columns
+            if not kept:
                 self._export(partition)
             name = table(partition)
             landed(partition, self._insert(partition, name))
@@ -141,7 +140,7 @@ class Mover:
             raise staging_failed(failed, "The insert of a partition failed") from failed
 
     def _batches(self, partition: TransferPartition) -> Iterator[pa.RecordBatch]:
-        counted = partition.partition_id in self._kept  # else it was counted when it was read
+        counted = self._kept[partition.partition_id]  # else it was counted when it was read
         for batch in self._transfer.store.batches(partition.partition_id):
             self._crew.going_on()
             if counted:

@@ -17,7 +17,7 @@ from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.clickhouse.partitions import Staged
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
-from dpone_provider.load.admission import admit_unchanged
+from dpone_provider.load.admission import admit_unchanged, require_table
 from dpone_provider.load.bounds import admit_bounds, column_of, kind_of, within_of
 from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.judging import judge, requests_of, source_snapshot, target_snapshot
@@ -66,14 +66,7 @@ class PartitionReplaceCoordinator:
     def admit(self, execution: LoadExecution) -> None:
         """The live table and its partition key. Raises ``DponeError``."""
         room = self._room
-        live = room.admit_target()
-        if live is None:
-            raise DponeError(
-                "DPONE_TARGET_UNSUPPORTED",
-                f"{room.table.database}.{room.table.name} does not exist or is not visible: it has no partitions.",
-                remedy="Create it first, partitioned as the source is.",
-                target_commit="not_started",
-            )
+        live = require_table(room.admit_target(), room.table)
         if self._transfer.partitions:
             admit_bounds(room.control, room.table, live, [each.part for each in self._transfer.partitions])
         self._live = live

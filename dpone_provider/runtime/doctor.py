@@ -16,7 +16,7 @@ from dpone_provider.clickhouse.authority_store import ClickHouseReplayQualitySto
 from dpone_provider.clickhouse.catalog import only_row
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.errors import DponeError
-from dpone_provider.load.admission import admit_live_table, admit_target
+from dpone_provider.load.admission import admit_live_table, admit_target, require_table
 from dpone_provider.load.outcome import RunIdentity
 from dpone_provider.load.refusals import unreadable
 from dpone_provider.load.spreading import admit_macros
@@ -135,6 +135,8 @@ def _target(made: Composition) -> str:
     if made.spec.sink.strategy.mode == "append":
         return f"{admit_live_table(made.control, table).engine}"
     state = admit_target(made.clients, table, made.engine)
+    if made.spec.sink.strategy.mode == "partition_replace":
+        require_table(state, table)
     return f"plain {state.engine}" if state is not None else "no table yet: the first load makes it"
 
 

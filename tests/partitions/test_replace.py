@@ -244,3 +244,25 @@ def test_an_interrupt_between_two_replacements_leaves_no_table_and_a_retry_does_
     wire = DirectWire()
     bench.run(spec=replace(), wire=wire)
     assert wire.counts["replace_partition"] == 2
+
+
+@pytest.mark.contract("X7")
+def test_a_cleanup_that_fails_is_recorded_and_neither_fails_the_load_nor_hides_its_error(
+    bench: Parts, replace: Callable[..., Any]
+) -> None:
+    outcome = bench.run(spec=replace(), wire=On("drop", lost(241)))
+    assert len(outcome.leftovers) == 4
+    assert outcome.load_steps[-1]["error_code"] == "cleanup_incomplete"
+    assert bench.report() is not None
+    bench.fill(40, 50)
+
+    class Both(Nth):
+        def send(self, effect: Effect, call: Callable[[], Any]) -> Any:
+            if effect.kind == "drop":
+                raise StatementFailed(241)
+            return super().send(effect, call)
+
+    bench.refused("DPONE_PUBLICATION_UNCERTAIN", spec=replace(), wire=Both(1, applied=False))
+    bench.run(spec=replace())
+    assert bench.private() == [], "the next attempt sweeps what is left"
+    assert len(bench.ids()) == 100
