@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpone_provider.clickhouse import quote
 from dpone_provider.clickhouse.endpoint import Endpoint
 from dpone_provider.errors import DponeError
 from dpone_provider.native.partition import FilePart, OneOf, Span
@@ -186,6 +187,13 @@ def test_new_rows_leave_the_partitions_of_the_others_as_they_are(endpoint: Endpo
     before = planned(spec, endpoint)
     sql(f"INSERT INTO {database}.t SELECT number FROM numbers(1000)")
     assert set(before) < set(planned(spec, endpoint))
+
+
+@pytest.mark.parametrize("name", ["low", "n", "v", "q", "dpone_s", "c`d", 'e"f', "*"])
+def test_a_column_may_be_called_as_the_questions_call_theirs(endpoint: Endpoint, name: str) -> None:
+    query = queried(f"SELECT toInt64(number) AS {quote.identifier(name)}, 1 AS other FROM numbers(10)")
+    assert each_row_once(split(query, {"range": {"column": name, "size": 3}}), endpoint)
+    assert each_row_once(split(query, {"list": {"column": name, "values": list(range(10))}}), endpoint)
 
 
 # -- files -------------------------------------------------------------------------------------------------------
