@@ -81,11 +81,15 @@ class Mover:
         """
 
         def work(partition: TransferPartition) -> None:
-            kept = self._kept[partition.partition_id] = self._transfer.reusable(partition) == self.columns
-            if not kept:
-                self._export(partition)
-            name = table(partition)
-            landed(partition, self._insert(partition, name))
+            try:
+                kept = self._kept[partition.partition_id] = self._transfer.reusable(partition) == self.columns
+                if not kept:
+                    self._export(partition)
+                name = table(partition)
+                landed(partition, self._insert(partition, name))
+            except DponeError as error:
+                self._transfer.refused(partition, error)
+                raise
 
         parts = self._roads.spec.source.partitions
         run_bounded(
@@ -96,6 +100,7 @@ class Mover:
             check_cancelled=self._roads.check_cancelled,
             notify=self._roads.notify,
         )
+        self._transfer.staged = True
 
     def _still(self, columns: Columns) -> bool:
         """Do sink and live table still ask for these columns?"""

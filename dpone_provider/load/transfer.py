@@ -6,6 +6,7 @@ Checkpoints come first (N5): nothing is judged, captured or reported that is not
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ class TransferRun:
 class Transfer:
     """An attempt, its journal open. ``replaces``: its committed partitions stay as they are and are skipped.
 
+    ``staged``: every active partition is staged by now.
     Files are skipped never singly: which partitions of the target they hold is known only once they are staged.
     """
 
@@ -56,6 +58,7 @@ class Transfer:
         self.run = run
         self.store = store
         self.partitions = partitions
+        self.staged = False
         self._journal = journal
         before = journal.latest()
         whole = not replaces or any(isinstance(each.part, FilePart) for each in partitions)
@@ -115,6 +118,12 @@ class Transfer:
         if rows is not None and rows != sent:
             raise DponeError("DPONE_STAGED_COUNT_MISMATCH", f"{sent} rows were sent, the server counts {rows}.")
         self._mark(partition, "loaded", loaded_rows=rows)
+
+    def refused(self, partition: TransferPartition, error: DponeError) -> None:
+        """A worker could not move it. FAILED, with the code, unless a retry alone may do it (N7)."""
+        if not error.retryable:
+            with suppress(DponeError):  # what cannot be kept of a failure never stands in its way
+                self._fail(partition, error)
 
     def committed(self, partitions: Iterable[TransferPartition]) -> None:
         """They are in the target, for good: nothing makes them anything else again (N5)."""
@@ -178,11 +187,14 @@ class Transfer:
     def failed(self, error: DponeError, standing: Standing) -> None:
         """Leave what may be said of a failure; none of it stands in the error's way (X7, N7).
 
-        Before anything was committed, what a retry must not use again is marked FAILED, its artefact removed.
+        What was staged and then refused as a whole is marked FAILED and its artefacts removed: a retry reads it again.
         """
         run = self.run
-        if standing.target == "not_mutated" and not error.retryable:
-            self._give_up(error)
+        if self.staged and standing.target == "not_mutated" and not error.retryable:
+            with suppress(DponeError):
+                for partition in self.active:
+                    self._fail(partition, error)
+                self._forget()
         failure = TransferFailure(
             run_id=run.run_id,
             load_id=run.load_id,
@@ -195,14 +207,9 @@ class Transfer:
         )
         publish_failure(run.folder, run.files, failure)
 
-    def _give_up(self, error: DponeError) -> None:
-        try:
-            for each in self.active:
-                fresh = Checkpoint(partition_id=each.partition_id, state="failed", attempt=self.attempt)
-                self._journal.append(attrs.evolve(fresh, error_code=error.code))
-        except DponeError:
-            return
-        self._forget()
+    def _fail(self, partition: TransferPartition, error: DponeError) -> None:
+        fresh = Checkpoint(partition_id=partition.partition_id, state="failed", attempt=self.attempt)
+        self._journal.append(attrs.evolve(fresh, error_code=error.code))
 
     def _forget(self) -> None:
         self.store.remove(each.partition_id for each in self.partitions)

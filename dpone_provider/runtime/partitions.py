@@ -25,8 +25,9 @@ from dpone_provider.load.routes import PlainRoute
 from dpone_provider.load.transfer import Transfer, TransferRun
 from dpone_provider.manifest.partitions import artifact_folder, transfer_folder
 from dpone_provider.manifest.spec import Partitions
-from dpone_provider.native.artifact import ArtifactStore, LocalPlace, Place, RemotePlace
+from dpone_provider.native.artifact import ArtifactStore
 from dpone_provider.native.journal import CheckpointJournal
+from dpone_provider.native.places import LocalPlace, Place, RemotePlace
 from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.replay.cleanup import Cleaner
 from dpone_provider.runtime.compose import Composition

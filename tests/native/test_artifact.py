@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from dpone_provider.errors import DponeError
-from dpone_provider.native.artifact import ArtifactStore, LocalPlace, RemotePlace
+from dpone_provider.native.artifact import ArtifactStore
 from dpone_provider.native.files import LocalFiles
+from dpone_provider.native.places import LocalPlace, RemotePlace
 
 ID = "a" * 64
 SCHEMA = pa.schema([pa.field("id", pa.uint64(), False), pa.field("name", pa.string())])

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from dpone_provider.errors import DponeError
 from dpone_provider.native import report as reports
-from dpone_provider.native.artifact import ArtifactStore, LocalPlace
+from dpone_provider.native.artifact import ArtifactStore
 from dpone_provider.native.checkpoint import State
 from dpone_provider.native.files import Files, LocalFiles
 from dpone_provider.native.journal import CHECKPOINTS, CheckpointJournal
+from dpone_provider.native.places import LocalPlace
 from dpone_provider.native.report import COMPANION, FAILURE, REPORT
 from dpone_provider.native.scope import NativeTransferContext, NativeTransferQualityScope
 from dpone_provider.quality.verdicts import Probe

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpone_provider.wire import StatementFailed
-from tests.partitions.bench import Moving, Parts
+from tests.partitions.bench import QUARTERS, Moving, Parts
 from tests.partitions.disk import committed
 from tests.paths.wires import On
 
@@ -133,6 +133,28 @@ def test_a_gate_that_fails_before_the_commit_leaves_failed_with_its_code_and_no_
     bench.fill(40, 41)
     bench.run(spec=bench.spec(gates=strict))
     assert len(bench.ids()) == 41, "the retry has read what was corrected"
+
+
+@pytest.mark.contract("N7")
+def test_a_value_that_does_not_fit_fails_its_partition_alone(bench: Parts) -> None:
+    bench.ask(f"DROP TABLE {bench.database}.t SYNC")
+    bench.ask(f"CREATE TABLE {bench.database}.t (id Int64, name String) ENGINE = MergeTree ORDER BY id")
+    where = f"SELECT id, if(id = 25, NULL, 'n') AS name FROM {bench.database}.s"
+    source = {"type": "clickhouse", "connection_ref": "source", "query": where}
+    spec = bench.spec(source=source, partitions={**QUARTERS, "workers": 1})
+    bench.refused("DPONE_SOURCE_VALUE_REFUSED", spec=spec)
+    assert list(bench.states().values()) == ["loaded", "loaded", "failed"]
+    assert [line["error_code"] for line in bench.lines()][-1] == "DPONE_SOURCE_VALUE_REFUSED"
+    assert len(bench.artefacts()) == 2
+
+
+@pytest.mark.contract("N1")
+def test_artefacts_may_lie_in_any_place_of_fsspec(bench: Parts) -> None:
+    spec = bench.spec(partitions={**QUARTERS, "artifacts": f"memory://{bench.database}"})
+    bench.refused("DPONE_STAGING_FAILED", spec=spec, wire=On("query", lost(), what="count in the generation"))
+    wire = Moving()
+    outcome = bench.run(spec=spec, wire=wire, notify=wire.told)
+    assert (wire.counts["source_open"], outcome.extracted_rows, bench.ids()) == (0, 0, list(range(40)))
 
 
 @pytest.mark.contract("N1")
