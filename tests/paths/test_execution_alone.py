@@ -17,6 +17,7 @@ from dpone_provider.quality.policy import QualityPolicy
 from dpone_provider.quality.receipt import QualityGateExecution, QualityGateReceipt
 from dpone_provider.quality.verdicts import Probe
 from dpone_provider.traces import LoadStep, LoadStepLost
+from dpone_provider.wire import StatementFailed
 
 GATED = QualityPolicy(gates=(GateSpec(id="rows", type="row_count_reconciliation"),))
 THREE = Probe(row_count=3)
@@ -207,6 +208,19 @@ def test_a_step_that_is_lost_ends_the_load(code: int | None, answer: str, target
     assert execution.recorded() == [{"step": "finalized"}]
 
 
+@pytest.mark.contract("N7", "X9")
+@pytest.mark.parametrize(("checkpoints", "retryable"), [("committed", True), ("unknown", False)])
+def test_a_step_that_is_lost_once_all_checkpoints_are_committed_may_be_tried_again(
+    checkpoints: Any, retryable: bool
+) -> None:
+    execution = execution_of()
+    execution.standing = Standing(target="mutation_returned_success", checkpoints=checkpoints)
+    execution.log = Log(LoadStepLost(None))
+    with pytest.raises(DponeError) as raised:
+        execution.note("finalized")
+    assert raised.value.retryable is retryable
+
+
 @pytest.mark.contract("X7", "X9")
 @pytest.mark.parametrize(("target", "boundary"), [("not_mutated", "pre_commit"), ("unknown", "post_commit")])
 def test_a_failure_is_a_step_by_its_safe_code_and_its_own_loss_is_swallowed(target: Any, boundary: str) -> None:
@@ -274,6 +288,25 @@ def test_what_fails_in_a_resume_fails_in_its_validation(target: Any) -> None:
         error = explained(DponeError("DPONE_CANCELLED", boundary=boundary), target, adds=False, standing=standing)
         assert error.boundary == "resume_validation"
         assert error.context["failure_context"]["checkpoint_state"] == "committed"
+
+
+@pytest.mark.contract("N7", "X7")
+@pytest.mark.parametrize(
+    ("checkpoints", "cause", "retryable"),
+    [
+        ("committed", StatementFailed(None), True),
+        ("committed", ValueError(), False),
+        ("committed", None, False),
+        ("unknown", StatementFailed(None), False),
+    ],
+)
+def test_a_server_that_was_gone_once_all_checkpoints_were_committed_may_be_asked_again(
+    checkpoints: Any, cause: Exception | None, retryable: bool
+) -> None:
+    error = DponeError("DPONE_CANCELLED", retryable=False)
+    error.__cause__ = cause
+    standing = Standing(target="mutation_returned_success", checkpoints=checkpoints)
+    assert explained(error, "unknown", adds=False, standing=standing).retryable is retryable
 
 
 def explained(
