@@ -1,4 +1,4 @@
-"""A load by partitions as an Airflow task: a retry goes on, a cleared task only checks, folders start at the DAG file."""
+"""Partitions as an Airflow task: a retry goes on, a cleared task only checks, folders start at the DAG file."""
 
 from __future__ import annotations
 
