@@ -50,14 +50,16 @@ def judge(
     return receipt
 
 
-def requests_of(execution: LoadExecution, source: Sequence[str], target: Sequence[str], dataset: str) -> Requests:
+def requests_of(
+    execution: LoadExecution, transfer: Transfer, source: Sequence[str], target: Sequence[str], dataset: str
+) -> Requests:
     """What acceptance asks of source and target, by side. Raises DPONE_ACCEPTANCE_UNAVAILABLE.
 
     ``source``, ``target``: their columns; ``dataset``: the target's name. Distinct values do not add up over
     partitions: a side that is asked for them cannot be observed.
     """
     schemas = {"source": source, "target": target}
-    datasets = {"source": "source_partitions", "target": dataset}
+    datasets = {"source": transfer.run.dataset, "target": dataset}
     return {request.side: request for request in plan_requests(execution.policy.acceptance, schemas, datasets)}
 
 

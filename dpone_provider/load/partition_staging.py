@@ -61,7 +61,7 @@ class PartitionedStager:
         if execution.policy.acceptance is not None:
             names = tuple(name for name, _ in columns)
             table = room.spec.sink.table
-            asked = requests_of(execution, names, names, f"{table.database}.{table.name}")
+            asked = requests_of(execution, transfer, names, names, f"{table.database}.{table.name}")
             acceptance |= source_snapshot(execution, transfer, asked, snapshots.source.row_count)
             self.live = asked.get("target") if "target" not in acceptance else None
         return StagedProof(

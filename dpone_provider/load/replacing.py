@@ -128,7 +128,7 @@ class PartitionReplaceCoordinator:
             return {}
         table = self._room.table
         target = [column.name for column in live.columns]
-        return requests_of(execution, columns, target, f"{table.database}.{table.name}")
+        return requests_of(execution, self._transfer, columns, target, f"{table.database}.{table.name}")
 
     def _landed(self, partition: TransferPartition, written: int | None) -> None:
         """Count a staged partition, by a worker. Raises ``DponeError`` when its rows are not those of its bounds."""

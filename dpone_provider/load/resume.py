@@ -54,7 +54,7 @@ class ResumeCoordinator:
         receipt = judge(execution, transfer, snapshots, self.boundary)
         acceptance: dict[str, Any] = {}
         if execution.policy.acceptance is not None:
-            asked = requests_of(execution, transfer.columns(), self._columns(), self._dataset)
+            asked = requests_of(execution, transfer, transfer.columns(), self._columns(), self._dataset)
             acceptance |= source_snapshot(execution, transfer, asked, snapshots.source.row_count)
             acceptance |= target_snapshot(execution, asked, self._observe)
         standing = execution.standing

@@ -29,11 +29,12 @@ TARGETS: Final = "targets.json"
 
 @attrs.frozen(kw_only=True)
 class TransferRun:
-    """Who runs a transfer, and where it keeps what. ``folder``: of the operation, local."""
+    """Who runs a transfer of which source, and where it keeps what. ``folder``: of the operation, local."""
 
     run_id: str
     load_id: str
     operation_id: str
+    dataset: str
     folder: Path
     files: Files
 

@@ -64,16 +64,13 @@ class TaskLog:
         self._clock = clock
         self._next = clock() + PROGRESS_EVERY
         self._phase = ""
+        self._moving: float | None = None
 
     def notify(self, step: str, facts: dict[str, Any]) -> None:
         """One step of the load; rows and partitions are told every few seconds only."""
         self._enter(_PHASES.get(step, self._phase))
         if step == "partition":
-            if self._due() or facts["partitions"] == facts["planned"]:
-                moved = f"{facts['partitions']} of {facts['planned']}"
-                self._log.info(
-                    "Moved %s partitions, %s rows, %.1f MB", moved, f"{facts['rows']:,}", facts["bytes"] / 1e6
-                )
+            self._moved(facts)
         elif step == "replace":
             if self._due() or facts["partition"] in (1, facts["planned"]):
                 self._log.info("Replacing partition %s of %s", facts["partition"], facts["planned"])
@@ -88,6 +85,17 @@ class TaskLog:
         elif step in _STEPS:
             self._log.info(_STEPS[step])
         self._further(step, facts)
+
+    def _moved(self, facts: dict[str, Any]) -> None:
+        """How far the partitions are; the time left once one of them is there."""
+        self._moving = now = self._clock() if self._moving is None else self._moving
+        done, planned = facts["partitions"], facts["planned"]
+        if self._due() or done == planned:
+            left = (
+                f", about {(self._clock() - now) * (planned - done) / done:,.0f} s left" if 0 < done < planned else ""
+            )
+            rows, size = f"{facts['rows']:,}", facts["bytes"] / 1e6
+            self._log.info("Moved %s of %s partitions, %s rows, %.1f MB%s", done, planned, rows, size, left)
 
     def _due(self) -> bool:
         """Whether it is time to tell progress again."""

@@ -32,7 +32,7 @@ from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.replay.cleanup import Cleaner
 from dpone_provider.runtime.compose import Composition
 from dpone_provider.runtime.paths import live_metrics, plain_refresh
-from dpone_provider.sources.partition import plan_partitions
+from dpone_provider.sources.partition import dataset, plan_partitions
 from dpone_provider.wire import StatementFailed
 
 
@@ -62,6 +62,7 @@ def _begin(made: Composition, execution: LoadExecution) -> Transfer:
             run_id=made.identity.run_id,
             load_id=execution.load_id,
             operation_id=operation_id,
+            dataset=dataset(made.spec.source),
             folder=folder,
             files=around.files,
         ),
@@ -168,8 +169,8 @@ def _resuming(made: Composition, transfer: Transfer) -> Coordinator:
     def observe(request: MetricRequest) -> StagedMetrics:
         return _within(made, transfer, request) if _replaces(made) else live_metrics(made, request)
 
-    dataset, notify = f"{table.database}.{table.name}", made.around.notify
-    return ResumeCoordinator(transfer, columns=columns, observe=observe, dataset=dataset, notify=notify)
+    target, notify = f"{table.database}.{table.name}", made.around.notify
+    return ResumeCoordinator(transfer, columns=columns, observe=observe, dataset=target, notify=notify)
 
 
 def _within(made: Composition, transfer: Transfer, request: MetricRequest) -> StagedMetrics:

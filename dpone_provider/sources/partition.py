@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 import pyarrow as pa
 
-from dpone_provider.canonical import digest
+from dpone_provider.canonical import digest, text_digest
 from dpone_provider.clickhouse import quote
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.digest import projection
@@ -28,11 +28,12 @@ from dpone_provider.native.partition import (
     plan_list,
     plan_range,
 )
+from dpone_provider.quality.metric_request import query_dataset
 from dpone_provider.sources.locate import file_names
 from dpone_provider.sources.open import OpenSource, open_source
 from dpone_provider.sources.part import column_unknown, ends_of, invalid
 from dpone_provider.sources.sql.endpoint import HookEndpoint, SourceEndpoint, SqliteEndpoint
-from dpone_provider.sources.sql.naming import query_of, quoted
+from dpone_provider.sources.sql.naming import dataset_of, query_of, quoted
 from dpone_provider.wire import Wire
 
 __all__ = ["FilePart", "Part", "TransferPartition", "plan_partitions"]
@@ -61,6 +62,16 @@ def plan_partitions(spec: LoadSpec, endpoint: SourceEndpoint | None, wire: Wire)
         survey = _Survey(spec, source, endpoint, wire)
         schema, parts = survey.schema, survey.parts(source.partitions)
     return _identified(spec, schema, parts)
+
+
+def dataset(source: SourceSpec) -> str:
+    """The name of the whole source without secrets, as reading it would tell (X8)."""
+    if isinstance(source, FileSource):
+        return f"source_file:{text_digest(source.path)}"
+    if isinstance(source, SqlSource):
+        return dataset_of(source)
+    table = source.table
+    return f"{table.database}.{table.name}" if table is not None else query_dataset(source.query or "")
 
 
 def _identified(spec: LoadSpec, schema: pa.Schema, parts: tuple[Part, ...]) -> tuple[TransferPartition, ...]:

@@ -36,6 +36,7 @@ def test_every_partition_is_loaded_once_and_counted(bench: Parts) -> None:
     assert (outcome.extracted_rows, outcome.inserted_rows, outcome.final_rows) == (40, 40, 40)
     shots = {side: (shot["row_count"], shot["null_counts"]) for side, shot in outcome.acceptance.items()}
     assert shots == {"source": (40, {"name": 8}), "target": (40, {"name": 8})}
+    assert outcome.acceptance["source"]["dataset"].startswith("source_query:")
     report = bench.report()
     assert report is not None
     assert (report["passed"], report["rows"], report["committed_count"]) == (True, 40, 4)

@@ -87,3 +87,11 @@ def test_a_lost_replacement_claims_neither(bench: Parts) -> None:
 def test_a_checkpoint_that_is_not_durable_after_the_switch_claims_the_switch(bench: Parts) -> None:
     died = tried(bench, bench.spec(), files=committed(1))
     assert (died.pushed[-1]["target_commit"], died.pushed[-1]["governance"]) == ("proven", "blocked")
+
+
+@pytest.mark.contract("F4")
+def test_the_log_tells_the_time_left_once_a_partition_is_there() -> None:
+    log, now = Log(), iter([0.0, 10.0, 20.0, 20.0, 20.0, 20.0])
+    told = TaskLog(log, lambda step, facts: None, clock=lambda: next(now))
+    told.notify("partition", {"partitions": 1, "planned": 4, "rows": 10, "bytes": 5_000_000})
+    assert log.lines == ["Moved 1 of 4 partitions, 10 rows, 5.0 MB, about 30 s left"]
