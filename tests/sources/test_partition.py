@@ -149,6 +149,24 @@ def test_what_cannot_be_split_is_refused(
     assert query not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        (Span(column="w", low="1", high=None, kind="integer"), "DPONE_SOURCE_INVALID"),
+        (Span(column="n", low="2026-01-01", high=None, kind="date"), "DPONE_SOURCE_INVALID"),
+        (Span(column="t", low="1", high=None, kind="integer"), "DPONE_SOURCE_INVALID"),
+        (Span(column="h", low="1", high=None, kind="integer"), "DPONE_SOURCE_INVALID"),
+        (OneOf(column="n", value="1", kind="text"), "DPONE_SOURCE_INVALID"),
+        (OneOf(column="other", value="1", kind="text"), "DPONE_SOURCE_COLUMN_UNKNOWN"),
+    ],
+)
+def test_a_part_that_is_none_of_the_column_is_refused(endpoint: Endpoint, part: Any, code: str) -> None:
+    query = queried("SELECT 'x' AS w, 1 AS n, now() AS t, toInt256(1) AS h")
+    with pytest.raises(DponeError) as caught:
+        read(split(query, {"range": {"column": "n", "size": 1}}), endpoint, part)
+    assert caught.value.code == code
+
+
 def test_no_row_makes_no_span_by_size_and_every_span_and_value_that_is_written(endpoint: Endpoint) -> None:
     empty = queried("SELECT number AS c FROM numbers(0)")
     assert planned(split(empty, {"range": {"column": "c", "size": 5}}), endpoint) == ()

@@ -132,6 +132,23 @@ def test_what_cannot_be_split_is_refused(
     assert postgres.quiet()
 
 
+def test_a_part_that_is_none_of_the_column_is_refused(postgres: Postgres) -> None:
+    spec = split(
+        queried("SELECT 'x'::text AS w, '2026-01-01'::date AS d, 1 AS n"), {"range": {"column": "n", "size": 1}}
+    )
+    for part, code in (
+        (Span(column="w", low="1", high=None, kind="integer"), "DPONE_SOURCE_INVALID"),
+        (Span(column="d", low="1", high=None, kind="integer"), "DPONE_SOURCE_INVALID"),
+        (Span(column="n", low="2026-01-01", high=None, kind="date"), "DPONE_SOURCE_INVALID"),
+        (OneOf(column="n", value="1", kind="text"), "DPONE_SOURCE_INVALID"),
+        (OneOf(column="other", value="1", kind="text"), "DPONE_SOURCE_COLUMN_UNKNOWN"),
+    ):
+        with pytest.raises(DponeError) as caught:
+            read(spec, postgres.endpoint(), part)
+        assert caught.value.code == code
+    assert postgres.quiet()
+
+
 # -- SQLite ------------------------------------------------------------------------------------------------------
 
 File = Callable[..., SqliteEndpoint]
@@ -204,6 +221,13 @@ def test_texts_that_begin_with_a_date_have_spans_in_sqlite(file: File) -> None:
 )
 def test_what_sqlite_cannot_split_is_refused(file: File, values: list[Any], parts: dict[str, Any], code: str) -> None:
     assert refusal(split(TABLE, parts), file(values)).code == code
+
+
+def test_a_part_of_a_column_that_sqlite_has_not_is_refused(file: File) -> None:
+    spec = split(TABLE, {"range": {"column": "c", "size": 5}})
+    with pytest.raises(DponeError) as caught:
+        read(spec, file([1]), Span(column="other", low="1", high=None, kind="integer"))
+    assert caught.value.code == "DPONE_SOURCE_COLUMN_UNKNOWN"
 
 
 def test_other_values_stay_unread_where_partitions_are_replaced(file: File) -> None:
