@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,11 @@ class Parts:
             quality={"gates": list(gates), **({"acceptance": dict(acceptance)} if acceptance else {})},
             base=str(self.folder),
         )
+
+    def replacing(self) -> Callable[..., LoadSpec]:
+        """Fill the target with a hundred old rows; what gives a load that replaces partitions of them."""
+        self.ask(f"INSERT INTO {self.database}.t SELECT number, 'old' FROM numbers(0, 100)")
+        return lambda **options: self.spec("partition_replace", **options)
 
     def run(
         self,

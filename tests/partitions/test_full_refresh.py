@@ -85,6 +85,15 @@ def test_an_artefact_that_is_not_whole_is_read_from_the_source_again(bench: Part
     assert bench.ids() == list(range(40))
 
 
+@pytest.mark.contract("N1")
+def test_an_artefact_of_other_rows_is_not_used(bench: Parts) -> None:
+    bench.refused("DPONE_STAGING_FAILED", wire=On("query", lost(), what="count in the generation"))
+    first, second, *_ = bench.artefacts()
+    first.write_bytes(second.read_bytes())
+    bench.run()
+    assert bench.ids() == list(range(40))
+
+
 @pytest.mark.contract("N2", "N3")
 def test_mixed_full_refresh_reactivates_and_counts_each_partition_once(bench: Parts) -> None:
     bench.refused("DPONE_TRANSFER_CHECKPOINT", files=committed(4))
