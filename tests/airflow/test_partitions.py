@@ -64,3 +64,22 @@ def test_a_cleared_task_checks_what_is_committed_and_replaces_nothing(split: Des
     assert (found["first"]["inserted_rows"], found["second"]["inserted_rows"]) == (3, 0)
     assert found["second"]["replayed"] is True
     assert split.bench.ids() == [0, 1, 2]
+
+
+@pytest.mark.contract("F1")
+def test_inline_values_are_rendered_so_that_a_run_replaces_its_own_day(split: Desk, sandbox: RunningSandbox) -> None:
+    table = f"{split.bench.database}.days"
+    ask(sandbox, f"CREATE TABLE {table} (day Date, name String) ENGINE = MergeTree PARTITION BY day ORDER BY day")
+    ask(sandbox, f"INSERT INTO {table} VALUES ('2026-01-01', 'old'), ('2026-01-02', 'old')")
+    load = load_of(split)
+    load["sink"]["table"] = {"schema": split.bench.database, "name": "days"}
+    load["source"] = {
+        "type": "clickhouse",
+        "connection_ref": "ch",
+        "query": "SELECT toDate('2026-01-01') + number AS day, 'new' AS name FROM numbers(5)",
+        "partitions": {"list": {"column": "day", "values": ["{{ dag.start_date | ds }}"]}},
+    }
+    found, said = split.run(ONCE, load=load)
+    assert found["states"] == [["success", 1]], said
+    days = ask(sandbox, f"SELECT toString(day), name FROM {table} ORDER BY day")
+    assert days == [("2026-01-01", "new"), ("2026-01-02", "old")]
