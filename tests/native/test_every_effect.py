@@ -130,6 +130,7 @@ class Case:
     database: str
     folder: Path
     strategy: Strategy
+    workers: int = 1
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         return ask(self.sandbox, sql)
@@ -159,7 +160,7 @@ class Case:
                 "query": "SELECT part, id FROM s",
                 "partitions": {
                     "range": {"column": "part", "size": 1},
-                    "workers": 1,
+                    "workers": self.workers,
                     "folder": str(self.folder / operation),
                 },
             },
@@ -267,7 +268,7 @@ def attempt(case: Case, operation: str, process: Process) -> DponeError | LoadOu
 def study(case: Case, at: int, mode: Mode) -> None:
     """One break, then honest retries."""
     case.prepare()
-    operation = f"{at}-{mode}"
+    operation = f"{at}-{mode}-{case.workers}"
     process = Process(at, mode)
     broke = attempt(case, operation, process)
     told = f"success, left {broke.leftovers}" if isinstance(broke, LoadOutcome) else broke
@@ -327,3 +328,17 @@ def test_a_break_at_any_effect_of_a_load_in_partitions_is_finished_by_a_retry(
     effects = recorded(case)
     assert {"source_read", "insert", "disk lock", "disk fsync", "disk rename", "disk fsync_dir"} <= set(effects)
     assert violations(case, effects, range(len(effects)), mode) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.contract("N1", "N2", "N5")
+@pytest.mark.parametrize("strategy", ["full_refresh", "partition_replace"])
+def test_a_break_while_two_workers_move_is_finished_by_a_retry(
+    sandbox: RunningSandbox, database: str, tmp_path: Path, strategy: Strategy
+) -> None:
+    """Which effect of which worker a number meets is chance: the order is another one every time."""
+    case = Case(sandbox=sandbox, database=database, folder=tmp_path, strategy=strategy, workers=2)
+    effects = recorded(case)
+    points = range(effects.index("create_table") + 1, len(effects) - 30, 4)
+    for mode in ("dies_after", "fails_after"):
+        assert violations(case, effects, points, mode) == ""
