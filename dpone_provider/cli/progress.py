@@ -23,6 +23,7 @@ STEPS = {
     "create": "creating the private generation",
     "rows": "staging",
     "plan": "planning the partitions",
+    "planned": "partitions planned",
     "partition": "moving partitions",
     "resume": "validating what is committed",
     "replace": "replacing partitions of the live table",

@@ -32,11 +32,13 @@ class Standing:
     """What is known of a load so far; rows None: nobody can say.
 
     ``mutation_returned_success`` says no more than that: the call that changes the target came back clean.
-    ``checkpoints``: of a transfer by partitions; ``resumed``: an earlier attempt has committed all of it.
+    ``checkpoints``: of a transfer by partitions; ``earlier``: another attempt has committed a part of it before,
+    ``resumed``: all of it.
     """
 
     target: TargetState = "not_mutated"
     checkpoints: CheckpointState = "not_applicable"
+    earlier: bool = False
     resumed: bool = False
     source_state: Progress = "not_advanced"
     extracted_rows: int | None = 0

@@ -21,6 +21,8 @@ def explain(error: DponeError, execution: LoadExecution, facts: Mapping[str, Any
     """
     standing = execution.standing
     proven, authority = standing.target == "mutation_returned_success", "replay_details" in facts
+    if standing.earlier and standing.target == "not_mutated":
+        error.target_commit = "unknown"  # this attempt changed nothing; the table is not what it was all the same
     if error.target_commit is None and (proven or not authority):
         error.target_commit = COMMITS[standing.target]
     if standing.resumed or (standing.target != "not_mutated" and error.boundary in _BEFORE):

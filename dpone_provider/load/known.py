@@ -44,13 +44,18 @@ class Known:
     rows: int = 0
     target_commit: TargetCommit | None = None
     repeats: bool = False
+    earlier: bool = False
 
     def after(self, step: str, facts: Mapping[str, Any]) -> Known:
         """What is known once ``step`` is announced with its ``facts``."""
         if step == "claimed":
             taken = _TAKEN.get(facts.get("phase", ""), "not_started")
             return attrs.evolve(self, step=step, attempt=facts.get("attempt", 1), target_commit=taken)
+        if step == "planned":
+            return attrs.evolve(self, step=step, attempt=facts["attempt"], earlier=facts["committed"] > 0)
         commit = _AFTER.get(step, self.target_commit)
+        if self.earlier and commit == "not_started":
+            commit = "unknown"
         moved = step == "hook" and self.step == "advance"  # whatever comes after it, the mark has moved
         repeats = (self.repeats or step == "append") and not moved
         rows = facts.get("rows", self.rows)

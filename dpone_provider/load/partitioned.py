@@ -28,10 +28,12 @@ class PartitionedCoordinator:
         *,
         loads: Callable[[Transfer, LoadExecution], Coordinator],
         resumes: Callable[[Transfer], Coordinator],
+        notify: Callable[[str, dict[str, Any]], None],
     ) -> None:
         self._begin = begin
         self._loads = loads
         self._resumes = resumes
+        self._notify = notify
         self._transfer: Transfer | None = None
         self._path: Coordinator | None = None
 
@@ -44,6 +46,11 @@ class PartitionedCoordinator:
         """Open the transfer and admit its path. Raises ``DponeError``."""
         self._transfer = transfer = self._begin(execution)
         execution.standing.checkpoints = "not_advanced"
+        execution.standing.earlier = bool(transfer.scope.skipped)
+        committed = len(transfer.scope.skipped)
+        self._notify(
+            "planned", {"planned": len(transfer.partitions), "committed": committed, "attempt": transfer.attempt}
+        )
         resumes = transfer.scope.resume_only
         self._path = self._resumes(transfer) if resumes else self._loads(transfer, execution)
         self._path.admit(execution)

@@ -38,9 +38,13 @@ _REFUSED_AT_ONCE: Final = frozenset({60, 164, 497})  # no such table, read-only 
 
 @attrs.frozen(kw_only=True)
 class ReplacingRoom:
-    """What the path works with. ``admit_target`` gives the live table; ``observe`` counts in it, within the bounds."""
+    """What the path works with. ``admit_target`` gives the live table; ``observe`` counts in it, within the bounds.
+
+    ``hooked``: statements ran since the admission.
+    """
 
     table: TableRef
+    hooked: bool
     control: ControlClient
     tables: OwnTables
     admit_target: Callable[[], TableState | None]
@@ -73,6 +77,8 @@ class PartitionReplaceCoordinator:
 
     def load(self, execution: LoadExecution) -> Loaded:
         """Load. Raises ``DponeError``; the private tables are gone on every path."""
+        if self._room.hooked:  # they may have made another table of it
+            self.admit(execution)
         live = self._live
         if live is None:
             raise LookupError("not admitted")

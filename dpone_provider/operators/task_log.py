@@ -71,6 +71,9 @@ class TaskLog:
         self._enter(_PHASES.get(step, self._phase))
         if step == "partition":
             self._moved(facts)
+        elif step == "planned":
+            committed = f"{facts['committed']} of them committed by an earlier attempt"
+            self._log.info("Attempt %s: %s partitions, %s", facts["attempt"], facts["planned"], committed)
         elif step == "replace":
             if self._due() or facts["partition"] in (1, facts["planned"]):
                 self._log.info("Replacing partition %s of %s", facts["partition"], facts["planned"])

@@ -42,6 +42,7 @@ def partitioned(made: Composition) -> Coordinator:
         lambda execution: _begin(made, execution),
         loads=lambda transfer, execution: _loading(made, transfer, execution),
         resumes=lambda transfer: _resuming(made, transfer),
+        notify=made.around.notify,
     )
 
 
@@ -137,6 +138,7 @@ def _replacing_room(made: Composition, transfer: Transfer) -> ReplacingRoom:
 
     return ReplacingRoom(
         table=spec.sink.table,
+        hooked=bool(spec.sink.pre_sql),
         control=made.control,
         tables=OwnTables(
             table=spec.sink.table,

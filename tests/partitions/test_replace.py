@@ -264,3 +264,22 @@ def test_a_cleanup_that_fails_is_recorded_and_neither_fails_the_load_nor_hides_i
     bench.run(spec=replace())
     assert bench.private() == [], "the next attempt sweeps what is left"
     assert len(bench.ids()) == 100
+
+
+@pytest.mark.contract("O4")
+def test_a_failure_does_not_say_that_the_table_is_as_it_was_when_an_earlier_attempt_replaced_some_of_it(
+    bench: Parts, replace: Callable[..., Any]
+) -> None:
+    bench.refused("DPONE_PUBLICATION_UNCERTAIN", spec=replace(), wire=Nth(3, applied=False))
+    strict = replace(gates=({"id": "some", "type": "min_rows", "threshold": 41},))
+    error = bench.refused("DPONE_QUALITY_GATES_FAILED", spec=strict)
+    assert (error.target_commit, error.boundary) == ("unknown", "pre_commit")
+    assert error.context["attempts"] == 2
+    assert sorted(bench.states().values()) == ["committed", "committed", "failed", "failed"]
+
+
+def test_a_table_that_a_statement_before_the_load_altered_is_looked_at_again(
+    bench: Parts, replace: Callable[..., Any]
+) -> None:
+    bench.run(spec=replace(pre_sql=[f"ALTER TABLE {bench.database}.t MODIFY COLUMN name Nullable(FixedString(3))"]))
+    assert len(bench.ids()) == 100
