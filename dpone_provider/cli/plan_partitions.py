@@ -99,6 +99,8 @@ def _replaced(spec: LoadSpec, parts: Partitions, places: Places) -> Iterator[Ste
         yield Step(what=what, on=places.target, effects=("query", "query"))
     yield Step(what="Live table: still the one that was admitted? Gates", on=CATALOG, effects=("catalog_read",))
     what = "Each partition: replace it, sent once; keep that it is committed"
+    if parts.bounds:
+        what += ". The outer ones are open: what the source does not hold there, goes"
     yield Step(what=what, on=places.target, effects=("replace_partition",))
     if observes_target(spec):
         effects = ("query",) if parts.by == "file" else ("catalog_read", "query")

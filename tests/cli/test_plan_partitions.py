@@ -113,5 +113,14 @@ def test_it_says_what_a_retry_does_and_that_nothing_staged_is_observed(paper: De
     assert ("Old table" in paper.dpone("plan", paper.manifest).out) is not bool(replaced)
 
 
+def test_it_warns_that_open_partitions_take_away_what_the_source_does_not_hold(paper: Desk) -> None:
+    replaced = {
+        parts: document(paper, f"{{range: {{column: id, {parts}}}}}", "partition_replace")["steps"]
+        for parts in ("bounds: [1, 5]", "size: 5")
+    }
+    warned = {parts: any("outer ones are open" in step["what"] for step in steps) for parts, steps in replaced.items()}
+    assert warned == {"bounds: [1, 5]": True, "size: 5": False}
+
+
 def test_a_load_that_is_not_split_has_no_partitions(paper: Desk) -> None:
     assert planned(paper)["partitions"] is None
