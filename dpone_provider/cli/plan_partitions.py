@@ -56,6 +56,9 @@ def partitioned(spec: LoadSpec, parts: Partitions, places: Places) -> Iterator[S
         yield from _key(parts, places)
     yield STEP_LOG
     yield from hook(spec.sink.pre_sql, "pre", places.target)
+    if replaces and spec.sink.pre_sql:  # which may have made another table of it
+        yield from admission()
+        yield from _key(parts, places)
     yield Step(what="Look for leftovers of this operation; drop them", on="system.tables", effects=("catalog_read",))
     yield opened(spec)
     yield from _replaced(spec, parts, places) if replaces else _refreshed(spec, parts, places)
