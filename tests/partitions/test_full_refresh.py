@@ -238,3 +238,18 @@ def test_files_are_partitions_too(bench: Parts) -> None:
     source = {"type": "file", "format": "csv", "path": "part*.csv"}
     bench.run(spec=bench.spec(source=source, partitions={"file": True}))
     assert bench.ids() == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24]
+
+
+@pytest.mark.contract("N3", "X5")
+@pytest.mark.parametrize("mode", ["full_refresh", "partition_replace"])
+def test_what_has_no_sum_over_partitions_is_warned_about_and_never_passed(bench: Parts, mode: str) -> None:
+    gates = (
+        {"id": "hash", "type": "typed_hash_reconciliation", "severity": "warn"},
+        {"id": "named", "type": "not_null", "sql": "name", "severity": "warn"},
+    )
+    every = {**EVERYTHING, "mode": "warn_only", "capture": {"source": True, "staged": True, "target": True}}
+    for _ in ("a load", "a resume"):
+        outcome = bench.run(spec=bench.spec(mode, gates=gates, acceptance=every))
+        assert [result["status"] for result in outcome.gates["results"]] == ["warned", "warned"]
+        warnings = {side: shot["warnings"] for side, shot in outcome.acceptance.items()}
+        assert warnings == {"source": [], "staged": ["staged_acceptance_metric_unavailable"], "target": []}
