@@ -13,6 +13,7 @@ from dpone_provider.errors import DponeError
 
 if TYPE_CHECKING:
     from dpone_provider.manifest.read import CheckResult
+    from dpone_provider.manifest.spec import LoadSpec
 
 _KIND = re.compile(rb"""^(?:\{\s*)?["']?kind["']?\s*:\s*["']?(?:dpone\.|etl-config\b)""", re.MULTILINE)
 _LOOK_AT = 1 << 20
@@ -99,7 +100,7 @@ def _lines(results: list[CheckResult]) -> Iterator[str]:
         if result.part and result.passed:
             yield f"{result.file}: a well-formed part of a flow"
         elif result.passed:
-            listed = ", ".join(spec.selector for spec in result.processes[:5])
+            listed = ", ".join(map(_listed, result.processes[:5]))
             more = f", and {len(result.processes) - 5} more" if len(result.processes) > 5 else ""
             yield f"{result.file}: well-formed: {listed}{more}"
     problems = sum(len(result.problems) for result in results)
@@ -107,6 +108,16 @@ def _lines(results: list[CheckResult]) -> Iterator[str]:
     yield ""
     yield f"{_count(len(results), 'manifest')}, {_count(problems, 'problem')}" + (f" in {bad}" if bad else "")
     yield notes(results)
+
+
+def _listed(spec: LoadSpec) -> str:
+    if spec.source.partitions is None:
+        return spec.selector
+    from dpone_provider.manifest.partitions import said
+
+    parts = said(spec.source.partitions)
+    what = f"by {parts['by']}" + (f" of {parts['column']}" if parts["column"] else "")
+    return f"{spec.selector} ({what}, {parts['workers']} at a time, kept in {parts['folder']})"
 
 
 def _count(number: int, what: str) -> str:

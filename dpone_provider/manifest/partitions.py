@@ -62,6 +62,12 @@ def artifact_folder(parts: Partitions) -> str:
     return parts.artifacts if remote else _based(parts.artifacts, parts.base, "artifacts")
 
 
+def said(parts: Partitions) -> dict[str, str | int | None]:
+    """What ``dpone check`` says of them; a folder that starts nowhere yet as it was written."""
+    folder = transfer_folder(parts) if parts.base or os.path.isabs(parts.folder) else parts.folder
+    return {"by": parts.by, "column": parts.column or None, "workers": parts.workers, "folder": folder}
+
+
 def _based(path: str, base: str, name: str) -> str:
     if not os.path.isabs(path) and not base:
         message = f"source.partitions.{name} is relative, and there is no manifest whose folder it could start from."

@@ -22,6 +22,7 @@ from dpone_provider.manifest.families import Reading, read_manifest
 from dpone_provider.manifest.fragments import NOTE as FRAGMENT_NOTE
 from dpone_provider.manifest.members import check_name
 from dpone_provider.manifest.nodes import Mapping, from_values
+from dpone_provider.manifest.partitions import said
 from dpone_provider.manifest.problems import At, ManifestError, Problem, ProblemLog, shorten
 from dpone_provider.manifest.processes import read_process
 from dpone_provider.manifest.selector import check_selector
@@ -167,6 +168,7 @@ def _process_json(file: str, spec: LoadSpec) -> dict[str, Any]:
         "source": spec.source.type,
         "target": {"database": spec.sink.table.database, "table": spec.sink.table.name},
         "durable_quality_replay": spec.sink.durable_quality_replay,
+        "partitions": said(spec.source.partitions) if spec.source.partitions is not None else None,
         "admission_digest": admission_digest(spec),
     }
 

@@ -124,3 +124,10 @@ def test_it_warns_that_open_partitions_take_away_what_the_source_does_not_hold(p
 
 def test_a_load_that_is_not_split_has_no_partitions(paper: Desk) -> None:
     assert planned(paper)["partitions"] is None
+
+
+@pytest.mark.contract("O5")
+def test_check_names_what_a_partition_is_and_where_its_checkpoints_are(paper: Desk) -> None:
+    document(paper, "{range: {column: id, size: 5}, workers: 3, folder: kept}")
+    text = paper.dpone("check", paper.manifest).out
+    assert f"main.t (by range of id, 3 at a time, kept in {Path(paper.manifest).parent}/kept)" in text

@@ -10,7 +10,7 @@ import pytest
 from dpone_provider.errors import DponeError
 from dpone_provider.manifest.load_config import LoadConfigBuilder
 from dpone_provider.manifest.partitions import artifact_folder, transfer_folder
-from dpone_provider.manifest.read import check_file, load_spec, spec_from_config, spec_from_values
+from dpone_provider.manifest.read import check_file, check_json, load_spec, spec_from_config, spec_from_values
 from dpone_provider.manifest.spec import Partitions
 from tests.manifest.families import CSV, FORMS, case, written
 
@@ -43,6 +43,8 @@ def test_a_manifest_that_is_named_by_a_relative_path_has_an_absolute_folder(
     written(tmp_path / "m.yaml", {"kind": "etl-config", "name": "load", **process})
     monkeypatch.chdir(tmp_path)
     assert check_file("m.yaml").passed
+    (told,) = check_json([check_file("m.yaml")])["processes"]
+    assert told["partitions"] == {"by": "file", "column": None, "workers": 2, "folder": f"{tmp_path}/kept/here"}
     found = load_spec("m.yaml").source.partitions
     assert found is not None
     assert transfer_folder(found) == f"{tmp_path}/kept/here"
