@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.dpone-setup
-ROOMS ?= quality paths
+ROOMS ?= quality paths plain
 VENV2 := .venv-airflow2
 STAMP2 := $(VENV2)/.dpone-setup
 
