@@ -66,7 +66,7 @@ def run_bounded(
     """
     listed, failures = tuple(parts), deque[BaseException]()
     waiting = iter(listed)  # taking the next one is atomic
-    changed = threading.Event()
+    changed, ended = threading.Event(), deque[None]()
 
     def worker() -> None:
         try:
@@ -78,6 +78,7 @@ def run_bounded(
             failures.append(failure)
             crew.stop()
         finally:
+            ended.append(None)
             changed.set()
 
     threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(workers, len(listed)))]
@@ -85,7 +86,7 @@ def run_bounded(
         for thread in threads:
             thread.start()
         told: dict[str, Any] = {}
-        while any(thread.is_alive() for thread in threads):
+        while len(ended) < len(threads):
             changed.wait(TICK)
             changed.clear()
             check_cancelled()
