@@ -290,6 +290,25 @@ def test_what_fails_in_a_resume_fails_in_its_validation(target: Any) -> None:
         assert error.context["failure_context"]["checkpoint_state"] == "committed"
 
 
+@pytest.mark.contract("N1", "X7")
+@pytest.mark.parametrize(
+    ("earlier", "target", "commit"),
+    [
+        (True, "not_mutated", "unknown"),
+        (False, "not_mutated", "not_started"),
+        (True, "mutation_returned_success", "proven"),
+    ],
+)
+def test_a_table_that_an_earlier_attempt_began_to_change_is_not_said_to_be_untouched(
+    earlier: bool, target: Any, commit: str
+) -> None:
+    standing = Standing(target=target, earlier=earlier)
+    assert explained(DponeError("DPONE_CANCELLED"), target, adds=False, standing=standing).target_commit == commit
+    untouched = DponeError("DPONE_CANCELLED", target_commit="not_started")
+    said = explained(untouched, target, adds=False, standing=standing).target_commit
+    assert said == ("unknown" if commit == "unknown" else "not_started")
+
+
 @pytest.mark.contract("N7", "X7")
 @pytest.mark.parametrize(
     ("checkpoints", "cause", "retryable"),
