@@ -25,6 +25,11 @@ def next_step(saw: Sighting) -> str:
             "Nothing to finish, and nothing here says whether rows were added: a retry may add the same rows again. "
             "Look at the table, and at dpone_load_steps where there is one."
         )
+    if saw.spec.source.partitions is not None:
+        return (
+            "What is committed stands in the checkpoints of the run, in the folder that `dpone plan` names. A retry of "
+            "the same run loads what is not, and only validates when everything is."
+        )
     if not saw.spec.sink.durable_quality_replay:
         return "Nothing to finish: without durable_quality_replay a retry reads the source and loads again."
     if saw.found is None:

@@ -113,3 +113,10 @@ def test_a_stop_while_partitions_move_leaves_no_table_and_no_lock(parts: Desk, s
     assert private(sql, parts) == []
     write(parts, mode)
     assert parts.load().code == 0
+
+
+@pytest.mark.contract("O5")
+def test_status_says_where_the_checkpoints_are(parts: Desk) -> None:
+    said = parts.status()
+    assert said.code == 0
+    assert "checkpoints of the run" in said.document["next_step"]
