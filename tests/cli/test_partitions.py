@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dpone_provider.cli.progress import PlainSteps, pace
 from tests.cli.conftest import Desk, Stop
 from tests.cli.test_interrupt import private, until_staging
 from tests.sandbox_fixture import Sql
@@ -120,3 +121,19 @@ def test_status_says_where_the_checkpoints_are(parts: Desk) -> None:
     said = parts.status()
     assert said.code == 0
     assert "checkpoints of the run" in said.document["next_step"]
+
+
+@pytest.mark.contract("O3")
+def test_progress_counts_partitions_and_tells_the_time_left_once_one_is_there() -> None:
+    facts = {"partitions": 1, "planned": 4, "rows": 20, "bytes": 5_000_000}
+    now = pace(facts, 10.0)
+    assert (now.line, now.done) == ("1 of 4 partitions · 20 rows · 5.0 MB · 2 rows/s · 0:30 left", 0.25)
+    assert "left" not in pace({**facts, "partitions": 0}, 10.0).line
+
+
+def test_plain_progress_says_once_that_partitions_are_replaced() -> None:
+    lines: list[str] = []
+    steps = PlainSteps(lines.append)
+    for number in (1, 2, 3):
+        steps("replace", {"partition": number, "planned": 3}, 0.0)
+    assert lines == ["replacing partitions of the live table\n"]
