@@ -81,28 +81,43 @@ def test_a_list_reads_its_values_and_files_are_sorted() -> None:
     assert plan_files(["b", "a"]) == (FilePart(path="a"), FilePart(path="b"))
 
 
+MANY = "There would be 1001 partitions; at most 1000 are made."
+SAME = "Two partitions are the same."
+
+
 @pytest.mark.parametrize(
-    "plan",
+    ("plan", "message"),
     [
-        lambda: plan_range("id", 1, 0, 1_000),
-        lambda: plan_range("id", 0, 0, 1),
-        lambda: plan_range("day", 400, date(9999, 12, 1), date(9999, 12, 31)),
-        lambda: plan_bounds("id", range(1_000)),
-        lambda: plan_bounds("id", []),
-        lambda: plan_bounds("id", [1, 1]),
-        lambda: plan_bounds("id", [2, 1]),
-        lambda: plan_list("id", range(1_001)),
-        lambda: plan_list("id", [1, 1]),
-        lambda: plan_list("id", []),
-        lambda: plan_files([]),
-        lambda: plan_files(["a", "a"]),
-        lambda: CONTEXT.partitions([FilePart(path="a"), FilePart(path="a")]),
+        (lambda: plan_range("id", 1, 0, 1_000), MANY),
+        (lambda: plan_range("id", 0, 0, 1), "The size of a partition is less than one."),
+        (
+            lambda: plan_range("day", 400, date(9999, 12, 1), date(9999, 12, 31)),
+            "A partition would end outside the calendar: choose bounds.",
+        ),
+        (lambda: plan_bounds("id", range(1_000)), MANY),
+        (lambda: plan_bounds("id", []), "The bounds must grow, and there must be one."),
+        (lambda: plan_bounds("id", [1, 1]), "The bounds must grow, and there must be one."),
+        (lambda: plan_bounds("id", [2, 1]), "The bounds must grow, and there must be one."),
+        (lambda: plan_list("id", range(1_001)), MANY),
+        (lambda: plan_list("id", [1, 1]), SAME),
+        (lambda: plan_list("id", []), "There is no partition."),
+        (lambda: plan_files([]), "There is no partition."),
+        (lambda: plan_files(["a", "a"]), SAME),
+        (lambda: CONTEXT.partitions([FilePart(path="a"), FilePart(path="a")]), SAME),
     ],
 )
-def test_what_cannot_be_planned_is_told(plan: Any) -> None:
+def test_what_cannot_be_planned_is_told(plan: Any, message: str) -> None:
     with pytest.raises(DponeError) as caught:
         plan()
-    assert caught.value.code == "DPONE_PARTITIONS"
+    assert (caught.value.code, caught.value.message) == ("DPONE_PARTITIONS", message)
+
+
+def test_cuts_at_days_are_spans_of_days() -> None:
+    assert plan_bounds("day", [date(2026, 1, 1), date(2026, 2, 1)]) == (
+        Span(column="day", low=None, high="2026-01-01", kind="date"),
+        Span(column="day", low="2026-01-01", high="2026-02-01", kind="date"),
+        Span(column="day", low="2026-02-01", high=None, kind="date"),
+    )
 
 
 @pytest.mark.parametrize(

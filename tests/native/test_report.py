@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,21 @@ SCOPE = NativeTransferQualityScope.from_context(
     NativeTransferContext(partitions=partitions(3), ledger=SOME, mode="partition_replace")
 )
 POLICY = QualityPolicy(gates=[GateSpec(id="rows", type="row_count_reconciliation", severity="error")])
+
+
+COMPANION_TEXT = """# Partition transfer: passed
+
+| | |
+|---|---|
+| run | `run` |
+| load | `load` |
+| attempt | 2 |
+| partitions | 3: 1 in this attempt, 2 committed before, 0 of them again |
+| rows | 30 |
+| gate `rows` | passed |
+
+Without `report.json` beside it, this page proves nothing.
+"""
 
 
 def report(load_id: str = "load", **changes: Any) -> TransferReport:
@@ -58,14 +74,23 @@ def published(folder: Path) -> dict[str, Any] | None:
 @pytest.mark.contract("N6")
 def test_a_success_is_a_report_and_its_companion(tmp_path: Path) -> None:
     reports.publish_success(tmp_path, LocalFiles(), report())
-    found = published(tmp_path)
-    assert found is not None
-    assert (found["kind"], found["passed"]) == ("dpone.native_transfer.report.v1", True)
-    assert found["scope"] == SCOPE.summary().payload()
-    assert (found["committed_count"], found["rows"], found["attempts"]) == (3, 30, 2)
-    assert found["gates"]["results"][0]["status"] == "passed"
+    expected = {
+        "kind": "dpone.native_transfer.report.v1",
+        "passed": True,
+        "run_id": "run",
+        "load_id": "load",
+        "operation_id": "o" * 64,
+        "attempts": 2,
+        "boundary": "pre_commit",
+        "scope": SCOPE.summary().payload(),
+        "committed_count": 3,
+        "rows": 30,
+        "gates": report().gates.payload(),
+        "acceptance": {"target": {"row_count": 30, "null_counts": {"name": 1}}},
+    }
+    assert (tmp_path / REPORT).read_text() == json.dumps(expected, indent=2, sort_keys=True) + "\n"
+    assert (tmp_path / COMPANION).read_text() == COMPANION_TEXT
     assert sorted(each.name for each in tmp_path.iterdir()) == [REPORT, COMPANION]
-    assert "| partitions | 3: 1 in this attempt, 2 committed before" in (tmp_path / COMPANION).read_text()
 
 
 @pytest.mark.contract("N6")
@@ -145,6 +170,36 @@ def test_a_failure_says_a_safe_code_and_where(tmp_path: Path) -> None:
         "scope": None,
         "committed": None,
     }
+
+
+@pytest.mark.contract("N2", "N7")
+def test_a_failure_says_how_far_the_workload_is() -> None:
+    found = failure(scope=SCOPE.summary(), committed=2).document()
+    assert (found["scope"], found["committed"]) == (SCOPE.summary().payload(), 2)
+
+
+class Refuses(LocalFiles):
+    """A disk that removes nothing."""
+
+    def unlink(self, path: Path) -> None:
+        raise OSError(errno.EIO, "no", str(path))
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "message"),
+    [
+        (reports.prepare, "DPONE_TRANSFER_CHECKPOINT", "The folder of the transfer cannot be cleaned (EIO)."),
+        (
+            lambda folder, files: reports.publish_success(folder, files, report()),
+            "DPONE_TRANSFER_REPORT",
+            "The report cannot be published (EIO).",
+        ),
+    ],
+)
+def test_what_the_disk_refuses_is_told_without_a_path(tmp_path: Path, call: Any, code: str, message: str) -> None:
+    with pytest.raises(DponeError) as caught:
+        call(tmp_path, Refuses())
+    assert (caught.value.code, caught.value.message) == (code, message)
 
 
 @pytest.mark.contract("N7")

@@ -203,6 +203,17 @@ def test_a_sum_is_exact_or_unknown(counts: list[int]) -> None:
 
 
 @pytest.mark.contract("N3")
+def test_a_sum_beyond_what_is_a_count_is_unknown() -> None:
+    assert (total([2**64 - 1]), total([2**64 - 1, 1]), total([])) == (2**64 - 1, None, 0)
+
+
+@pytest.mark.contract("N3")
+def test_nulls_of_a_partition_that_nobody_exported_are_unknown() -> None:
+    exported = {each: {"a": 1} for each in ids(3)}
+    assert scope(Ledger()).null_counts(("a",), exported, Ledger()) == {"a": None}
+
+
+@pytest.mark.contract("N3")
 def test_a_hash_over_partitions_is_never_invented() -> None:
     found = ledger(*(checkpoint(each) for each in ids(4)))
     for snapshots in (scope(found).resume_snapshots(found), scope(found).projected_snapshots({}, {}, found)):
