@@ -28,6 +28,11 @@ _CALLED = re.compile(rf"(?:{'|'.join(MONOTONE)})\({_NAME}\)")
 _DIVIDED = re.compile(rf"intDiv\({_NAME}, [1-9]\d*\)")
 _WRAPPED = re.compile(r"(?:tuple)?\((?P<inner>[^,]+|intDiv\([^()]+\))\)")
 
+_PARTS = (
+    "WHERE database = {database:String} AND table IN {tables:Array(String)} AND active"
+    " AND partition_id = {partition:String}"
+)
+
 
 @attrs.frozen(kw_only=True)
 class Within:
@@ -155,18 +160,46 @@ def create_like(client: ControlClient, database: str, name: str, uuid: str, live
     client.command(effect, f"{made} COMMENT {quote.string(comment)}", settings=pins.DEFINE)
 
 
-def replace_partition(client: ControlClient, database: str, live: str, staged: str | None, partition: str) -> None:
-    """Put a staged partition in the place of the live one, atomically; ``staged`` None: nothing in its place.
+def replace_partition(
+    client: ControlClient, database: str, live: str, staged: str, partition: str, *, empty: bool = False
+) -> None:
+    """Put a staged partition in the place of the live one, atomically. Sent once; doing it again does no harm.
 
-    Sent once; doing it again does no harm. Raises ``StatementFailed``.
+    ``empty``: there is none, and what is live goes into the staged table, to be dropped with it. Either way a statement
+    that arrives after that finds no table and changes nothing. Raises ``StatementFailed``.
     """
     effect = Effect(kind="replace_partition", what="replace a partition of the live table")
-    target, named = f"ALTER TABLE {quote.table(database, live)}", quote.string(partition)
-    if staged is None:  # the server refuses to replace by an empty partition
-        statement = f"{target} DROP PARTITION ID {named}"
+    target, other = f"ALTER TABLE {quote.table(database, live)}", quote.table(database, staged)
+    named = quote.string(partition)
+    if empty:  # the server refuses to replace by an empty partition
+        statement = f"{target} MOVE PARTITION ID {named} TO TABLE {other}"
     else:
-        statement = f"{target} REPLACE PARTITION ID {named} FROM {quote.table(database, staged)}"
+        statement = f"{target} REPLACE PARTITION ID {named} FROM {other}"
     client.command(effect, statement, settings=pins.DROP)
+
+
+def newest_block(client: ControlClient, database: str, name: str, partition: str) -> int:
+    """The highest block number of a partition; rows that come later get a higher one. Raises ``StatementFailed``."""
+    effect = Effect(kind="catalog_read", what="parts of a partition of the live table")
+    sql = f"SELECT max(max_block_number) FROM system.parts {_PARTS}"
+    bound = {"database": database, "tables": [name], "partition": partition}
+    return int(only_row(client.query(effect, sql, bound, settings=pins.READ))[0])
+
+
+def is_replaced(
+    client: ControlClient, database: str, live: str, staged: str, partition: str, *, newest: int, empty: bool = False
+) -> bool:
+    """Does the catalog show that nothing up to ``newest`` is live and, unless ``empty``, all that is staged (P3)?
+
+    Raises ``StatementFailed``.
+    """
+    effect = Effect(kind="catalog_read", what="parts of a partition of the live table")
+    mine, old = "table = {live:String}", "rows > 0 AND min_block_number <= {newest:Int64}"
+    selection = f"SELECT countIf({mine} AND {old}), sumIf(rows, {mine}), sumIf(rows, NOT {mine})"
+    bound = {"database": database, "tables": [live, staged], "partition": partition, "live": live, "newest": newest}
+    sql = f"{selection} FROM system.parts {_PARTS}"
+    left, rows, expected = only_row(client.query(effect, sql, bound, settings=pins.READ))
+    return bool(left == 0 and (empty or rows >= expected))
 
 
 def refused(problem: str) -> DponeError:

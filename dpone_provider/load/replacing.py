@@ -1,6 +1,7 @@
 """partition_replace: every partition staged and judged, then each in the place of the live one (N2, N5, X3, X7).
 
-A replacement is atomic and can be repeated, so that a lost answer costs a retry and nothing else.
+A replacement is atomic, decided by the catalog, never by its answer, and can be repeated: what nobody can tell costs a
+retry and nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.errors import DponeError
 from dpone_provider.load.admission import admit_unchanged, require_table
 from dpone_provider.load.bounds import admit_bounds, column_of, kind_of, within_of
-from dpone_provider.load.execution import LoadExecution
+from dpone_provider.load.execution import LoadExecution, Standing
 from dpone_provider.load.judging import judge, requests_of, source_snapshot, target_snapshot
 from dpone_provider.load.moving import Mover, Roads
 from dpone_provider.load.outcome import Attempt
@@ -178,20 +179,34 @@ class PartitionReplaceCoordinator:
 
     def _replace(self, execution: LoadExecution, partition: TransferPartition) -> None:
         """Put a partition in its place, and keep that it is there."""
-        room, standing, own = self._room, execution.standing, partition.partition_id
+        standing, own = execution.standing, partition.partition_id
         try:
             for each in self._gone[own]:
-                standing.target = "unknown"
-                name = room.tables.names[own] if each in self._staged[own].ids else None
-                partitions.replace_partition(room.control, room.table.database, room.table.name, name, each)
+                self._put(own, each, standing)
                 self._replaced += 1
         except StatementFailed as failed:
             raise self._unanswered(execution, failed) from failed
         standing.checkpoints = "unknown"
         self._transfer.committed([partition])
 
+    def _put(self, own: str, partition: str, standing: Standing) -> None:
+        """One statement, and what the catalog shows of it. Raises ``StatementFailed`` unless it is done."""
+        control, database, live = self._room.control, self._room.table.database, self._room.table.name
+        staged, empty = self._room.tables.names[own], partition not in self._staged[own].ids
+        newest = partitions.newest_block(control, database, live, partition)
+        answer = StatementFailed(None, "acknowledged, and not done")
+        standing.target = "unknown"
+        try:
+            partitions.replace_partition(control, database, live, staged, partition, empty=empty)
+        except StatementFailed as failed:
+            answer = failed
+        if not partitions.is_replaced(control, database, live, staged, partition, newest=newest, empty=empty):
+            raise answer
+
     def _unanswered(self, execution: LoadExecution, failed: StatementFailed) -> DponeError:
         refusal, standing = explained(failed), execution.standing
+        if standing.target == "not_mutated":
+            return staging_failed(failed, "The live table could not be looked at")
         if not self._replaced and failed.code in _REFUSED_AT_ONCE:
             standing.target = "not_mutated"
             message = f"The server refused to replace a partition ({refusal.cause})."

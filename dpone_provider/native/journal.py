@@ -25,6 +25,7 @@ class CheckpointJournal:
         self._files, self._fd, self._end, self._ledger, self._held = files, fd, end, ledger, held
         self._torn = False
         self._mutex = threading.Lock()
+        self._closed = False
 
     @classmethod
     def open(cls, folder: Path, files: Files) -> CheckpointJournal:
@@ -65,6 +66,8 @@ class CheckpointJournal:
         if len(data) > LONGEST_LINE:
             raise DponeError("DPONE_TRANSFER_CHECKPOINT", "A checkpoint is too long: the source has too many columns.")
         with self._mutex:
+            if self._closed:  # the descriptor may be another file's by now
+                raise DponeError("DPONE_TRANSFER_CHECKPOINT", "The journal is closed.")
             if not self._ledger.may(checkpoint.partition_id, checkpoint.state):
                 return False
             with told("DPONE_TRANSFER_CHECKPOINT", "A checkpoint cannot be written"):
@@ -83,6 +86,8 @@ class CheckpointJournal:
 
     def close(self) -> None:
         """Give the lock back. Nothing happens the second time."""
+        with self._mutex:
+            self._closed = True
         with suppress(OSError):  # what was told as written was synced, and a descriptor is gone in any case
             self._held.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -12,6 +13,8 @@ from dpone_provider.errors import DponeError
 T = TypeVar("T")
 TICK: Final = 0.2
 """Seconds between two looks at cancellation and progress."""
+GRACE: Final = 10.0
+"""Seconds that workers have to end, once they must."""
 
 
 class Crew:
@@ -62,7 +65,8 @@ def run_bounded(
     """Do ``work`` on every part, in order, at most ``workers`` at a time.
 
     ``check_cancelled`` and ``notify`` ("partition", the crew's facts) are called in this thread alone. Raises the first
-    failure, what ``check_cancelled`` raises, or an interrupt, after every worker has ended.
+    failure, what ``check_cancelled`` raises, or an interrupt, after every worker has ended or had ``GRACE`` to: one
+    that waits for a server which answers without end cannot be ended, and does nothing more once it wakes up.
     """
     listed, failures = tuple(parts), deque[BaseException]()
     waiting = iter(listed)  # taking the next one is atomic
@@ -86,7 +90,7 @@ def run_bounded(
         for thread in threads:
             thread.start()
         told: dict[str, Any] = {}
-        while len(ended) < len(threads):
+        while len(ended) < len(threads) and not crew.stopping:
             changed.wait(TICK)
             changed.clear()
             check_cancelled()
@@ -94,9 +98,10 @@ def run_bounded(
         _tell(crew, told, notify)
     finally:
         crew.stop()
+        until = time.monotonic() + GRACE
         for thread in threads:
             if thread.ident is not None:
-                thread.join()
+                thread.join(max(0.0, until - time.monotonic()))
     if failures:
         raise failures[0]
 

@@ -12,10 +12,12 @@ from dpone_provider.clickhouse.partitions import (
     Within,
     admit_key,
     create_like,
+    is_replaced,
     live_outside,
     live_partitions,
     metrics_of,
     metrics_within,
+    newest_block,
     replace_partition,
     staged_partitions,
 )
@@ -146,8 +148,50 @@ def test_replacing_a_partition_touches_no_other_and_can_be_repeated(
 @pytest.mark.usefixtures("months")
 def test_a_partition_without_rows_is_replaced_by_nothing(client: ControlClient, sql: Sql, database: str) -> None:
     for _ in range(2):
-        replace_partition(client, database, "t", None, "202601")
+        replace_partition(client, database, "t", "s", "202601", empty=True)
         assert ids(sql, database) == [3]
+
+
+@pytest.mark.usefixtures("months")
+def test_emptying_without_the_private_table_changes_nothing(client: ControlClient, sql: Sql, database: str) -> None:
+    """A statement that arrives late must not take rows that a later load has brought."""
+    before = ids(sql, database)
+    with pytest.raises(StatementFailed) as caught:
+        replace_partition(client, database, "t", "gone", "202601", empty=True)
+    assert (caught.value.code, ids(sql, database)) == (60, before)
+
+
+@pytest.mark.contract("P3")
+@pytest.mark.usefixtures("months")
+@pytest.mark.parametrize("empty", [False, True], ids=["rows", "nothing"])
+def test_the_catalog_shows_whether_a_partition_was_replaced(
+    client: ControlClient, sql: Sql, database: str, empty: bool
+) -> None:
+    if not empty:
+        filled(sql, database, "s", (10, "2026-01-31"))
+    newest = newest_block(client, database, "t", "202601")
+
+    def shown() -> bool:
+        return is_replaced(client, database, "t", "s", "202601", newest=newest, empty=empty)
+
+    assert not shown()
+    replace_partition(client, database, "t", "s", "202601", empty=empty)
+    assert shown()
+    if empty:  # parts without rows are left: what is merged with them looks old, and is not believed
+        return
+    filled(sql, database, "t", (11, "2026-01-30"))
+    sql(f"OPTIMIZE TABLE {database}.t PARTITION ID '202601' FINAL")
+    assert shown(), "rows that others add, and merges, take nothing away"
+
+
+@pytest.mark.contract("P3")
+@pytest.mark.usefixtures("months")
+def test_a_new_partition_is_shown_by_its_rows(client: ControlClient, sql: Sql, database: str) -> None:
+    filled(sql, database, "s", (10, "2026-07-31"))
+    newest = newest_block(client, database, "t", "202607")
+    assert not is_replaced(client, database, "t", "s", "202607", newest=newest)
+    replace_partition(client, database, "t", "s", "202607")
+    assert is_replaced(client, database, "t", "s", "202607", newest=newest)
 
 
 @pytest.mark.usefixtures("months")

@@ -64,6 +64,14 @@ def test_what_was_appended_is_there_for_the_next_one(folder: Path) -> None:
     assert len((folder / CHECKPOINTS).read_text().splitlines()) == 3
 
 
+def test_a_closed_journal_takes_nothing_more(folder: Path) -> None:
+    with opened(folder) as journal:
+        journal.append(checkpoint(ONE, "planned"))
+    with pytest.raises(DponeError, match="DPONE_TRANSFER_CHECKPOINT"):
+        journal.append(checkpoint(ONE, "loaded"))
+    assert states(folder) == {ONE: "planned"}
+
+
 @pytest.mark.contract("N5")
 def test_committed_is_never_overwritten_by_failed(folder: Path) -> None:
     with opened(folder) as journal:

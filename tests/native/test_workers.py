@@ -78,6 +78,31 @@ def test_cancellation_ends_every_worker_before_it_passes(stopped: BaseException)
     assert alive() == before
 
 
+@pytest.mark.parametrize("failing", [True, False], ids=["another fails", "cancelled"])
+def test_a_worker_that_nothing_can_end_holds_nobody_up_and_does_nothing_more(
+    monkeypatch: pytest.MonkeyPatch, failing: bool
+) -> None:
+    monkeypatch.setattr("dpone_provider.native.workers.GRACE", 0.2)
+    answered, after, crew = threading.Event(), list[int](), Crew(2)
+
+    def work(part: int) -> None:
+        if part == 1 and failing:
+            raise DponeError("DPONE_SOURCE_FAILED")
+        answered.wait(30)
+        crew.going_on()
+        after.append(part)
+
+    def cancelled() -> None:
+        if not failing:
+            raise DponeError("DPONE_CANCELLED")
+
+    with pytest.raises(DponeError, match="DPONE_SOURCE_FAILED" if failing else "DPONE_CANCELLED"):
+        run_bounded(range(2), 2, work, crew=crew, check_cancelled=cancelled, notify=silent)
+    answered.set()
+    time.sleep(0.05)
+    assert after == []
+
+
 def test_progress_is_told_in_the_calling_thread_and_ends_with_everything() -> None:
     told: list[tuple[int, dict[str, Any]]] = []
     crew = Crew(3)

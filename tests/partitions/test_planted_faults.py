@@ -172,8 +172,8 @@ def does_not_count_what_was_staged(patch: pytest.MonkeyPatch) -> None:
 def leaves_emptied_partitions_alone(patch: pytest.MonkeyPatch) -> None:
     replace = partitions.replace_partition
 
-    def only_full(*given: Any) -> None:
-        if given[3] is not None:
+    def only_full(*given: Any, empty: bool = False) -> None:
+        if not empty:
             replace(*given)
 
     patch.setattr(partitions, "replace_partition", only_full)

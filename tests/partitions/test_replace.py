@@ -86,11 +86,10 @@ def test_a_retry_with_an_intact_artefact_does_not_read_the_source(bench: Parts, 
 
 
 @pytest.mark.contract("N5", "X7")
-@pytest.mark.parametrize("applied", [True, False])
-def test_a_lost_answer_costs_a_retry_and_counts_nothing_twice(
-    bench: Parts, replace: Callable[..., Any], applied: bool
+def test_a_replacement_that_was_not_done_costs_a_retry_and_counts_nothing_twice(
+    bench: Parts, replace: Callable[..., Any]
 ) -> None:
-    error = bench.refused("DPONE_PUBLICATION_UNCERTAIN", spec=replace(), wire=Nth(2, applied=applied))
+    error = bench.refused("DPONE_PUBLICATION_UNCERTAIN", spec=replace(), wire=Nth(2, applied=False))
     assert (error.target_commit, error.retryable, error.boundary) == ("unknown", True, "post_commit")
     assert bench.private() == []
     bench.run(spec=replace())
@@ -98,6 +97,14 @@ def test_a_lost_answer_costs_a_retry_and_counts_nothing_twice(
         list(range(100)),
         [(60,)],
     )
+
+
+@pytest.mark.contract("P3")
+def test_a_lost_answer_is_decided_by_the_catalog(bench: Parts, replace: Callable[..., Any]) -> None:
+    wire = Nth(2, applied=True)
+    bench.run(spec=replace(), wire=wire)
+    assert (wire.counts["replace_partition"], len(bench.ids())) == (4, 100)
+    assert set(bench.states().values()) == {"committed"}
 
 
 def test_a_first_replacement_that_the_user_may_not_make_changes_nothing(

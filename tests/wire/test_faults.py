@@ -20,8 +20,8 @@ QUICK = ("authority_cas DISPATCHING", "exchange", "insert")
 """The permit, the switch and the rows: what no fault may make of them is seen on every run of the tests."""
 
 
-ELSEWHERE = {"append", "load_step", "source_state", "hook", "reader_probe"}
-"""Kinds that no load of this study sends: their faults are met in tests/clickhouse, the probe's in tests/reader."""
+ELSEWHERE = {"append", "replace_partition", "load_step", "source_state", "hook", "reader_probe"}
+"""Kinds that no load of this study sends: they are met in tests/clickhouse, tests/partitions and tests/reader."""
 
 
 def test_the_study_leaves_nothing_out() -> None:
