@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import subprocess
 import sys
@@ -89,6 +90,40 @@ def test_a_failed_line_after_committed_that_someone_wrote_changes_nothing(folder
     with (folder / CHECKPOINTS).open("a") as file:
         file.write(checkpoint(ONE, "failed").line() + "\n")
     assert states(folder) == {ONE: "committed"}
+
+
+@pytest.mark.contract("N2", "N5")
+def test_a_later_load_commits_again_with_the_rows_of_today(folder: Path) -> None:
+    with opened(folder) as journal:
+        journal.append(checkpoint(ONE))
+        assert journal.append(checkpoint(ONE, rows=7, attempt=2))
+    with opened(folder) as journal:
+        assert journal.latest().latest[ONE] == checkpoint(ONE, rows=7, attempt=2)
+
+
+@pytest.mark.contract("N1")
+def test_a_column_may_have_any_name(folder: Path) -> None:
+    named = checkpoint(ONE, null_counts={"my column": 1, "line\nbreak\u2028": 2, "имя": 3})
+    with opened(folder) as journal:
+        journal.append(named)
+    with opened(folder) as journal:
+        assert journal.latest().latest == {ONE: named}
+
+
+def test_a_close_that_fails_is_no_failure_of_the_load(folder: Path) -> None:
+    class Closing(LocalFiles):
+        broken = False
+
+        def close(self, fd: int) -> None:
+            super().close(fd)
+            if self.broken:
+                raise OSError(errno.EIO, "no")
+
+    files = Closing()
+    journal = CheckpointJournal.open(folder, files)
+    files.broken = True
+    journal.close()
+    assert states(folder) == {}
 
 
 @pytest.mark.contract("N1")

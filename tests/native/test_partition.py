@@ -60,7 +60,7 @@ def test_days_are_counted_from_the_same_day_for_everyone() -> None:
 
 
 def test_a_source_without_rows_has_no_partitions() -> None:
-    assert plan_range("id", 10, None, None) == ()
+    assert plan_range("id", 10, None, None) == plan_range("id", 10, None, 5) == ()
 
 
 @settings(deadline=None)
@@ -137,6 +137,15 @@ def test_a_thousand_partitions_are_planned(plan: Any) -> None:
 def test_a_span_is_plain_and_not_empty(low: Any, high: Any, kind: Any) -> None:
     with pytest.raises(ValueError):
         Span(column="id", low=low, high=high, kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [("2", "1", "a span must end after it starts"), ("01", None, "not the plain form of a value of kind integer")],
+)
+def test_what_is_wrong_with_a_span_is_said(low: str, high: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        Span(column="id", low=low, high=high, kind="integer")
 
 
 @pytest.mark.contract("N1")

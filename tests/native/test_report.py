@@ -126,7 +126,7 @@ def test_no_report_gives_a_partition_or_a_place_away(tmp_path: Path) -> None:
     ],
 )
 def test_there_is_no_success_report_of_what_is_not_one(changes: Any) -> None:
-    with pytest.raises(ValueError, match="every partition committed"):
+    with pytest.raises(ValueError, match="^a success needs every partition committed and no gate that blocks$"):
         report(**changes)
 
 
@@ -176,6 +176,38 @@ def test_a_failure_says_a_safe_code_and_where(tmp_path: Path) -> None:
 def test_a_failure_says_how_far_the_workload_is() -> None:
     found = failure(scope=SCOPE.summary(), committed=2).document()
     assert (found["scope"], found["committed"]) == (SCOPE.summary().payload(), 2)
+
+
+class Late(LocalFiles):
+    """A disk that puts the report in its place, and says that it did not."""
+
+    def rename(self, old: Path, new: Path) -> None:
+        super().rename(old, new)
+        if new.name == REPORT:
+            raise OSError(errno.EIO, "no")
+
+
+@pytest.mark.contract("N6")
+def test_a_rename_that_failed_and_was_done_leaves_no_success(tmp_path: Path) -> None:
+    synced: list[Path] = []
+    files = Late()
+    files.fsync_dir = synced.append  # type: ignore[method-assign]
+    with pytest.raises(DponeError, match="DPONE_TRANSFER_REPORT"):
+        reports.publish_success(tmp_path, files, report())
+    assert published(tmp_path) is None
+    assert synced == [tmp_path, tmp_path], "of the companion, and of what was taken back"
+
+
+@pytest.mark.contract("N6")
+def test_an_earlier_success_stays_when_a_later_one_cannot_be_published(tmp_path: Path) -> None:
+    class Full(LocalFiles):
+        def rename(self, old: Path, new: Path) -> None:
+            raise OSError(errno.ENOSPC, "no")
+
+    reports.publish_success(tmp_path, LocalFiles(), report("earlier"))
+    with pytest.raises(DponeError, match="ENOSPC"):
+        reports.publish_success(tmp_path, Full(), report("this"))
+    assert published(tmp_path) == report("earlier").document()
 
 
 class Refuses(LocalFiles):
@@ -231,5 +263,5 @@ def test_a_report_that_cannot_be_published_is_a_failure_after_the_commit(tmp_pat
 
 
 def test_a_name_cannot_break_the_companions_table() -> None:
-    text = attrs.evolve(report(), run_id="a|b`c\n# d").companion()
-    assert "| run | `a b c # d` |" in text
+    text = attrs.evolve(report(), run_id="aX|b`c\n# d").companion()
+    assert "| run | `aX b c # d` |" in text
