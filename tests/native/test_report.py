@@ -126,7 +126,7 @@ def test_no_report_gives_a_partition_or_a_place_away(tmp_path: Path) -> None:
     ],
 )
 def test_there_is_no_success_report_of_what_is_not_one(changes: Any) -> None:
-    with pytest.raises(ValueError, match="^a success needs every partition committed and no gate that blocks$"):
+    with pytest.raises(ValueError, match=r"^a success needs every partition committed and no gate that blocks$"):
         report(**changes)
 
 

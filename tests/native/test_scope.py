@@ -86,7 +86,7 @@ def test_the_same_partitions_in_other_roles_have_another_digest() -> None:
     [("ab", "a", "", ""), ("a", "ab", "", ""), ("a", "a", "b", ""), ("ab", "ab", "a", ""), ("ab", "a", "b", "a")],
 )
 def test_sets_that_do_not_add_up_are_no_scope(planned: str, active: str, skipped: str, reactivated: str) -> None:
-    with pytest.raises(ValueError, match="^the partitions do not add up$"):
+    with pytest.raises(ValueError, match=r"^the partitions do not add up$"):
         NativeTransferQualityScope(
             planned=frozenset(planned),
             active=frozenset(active),
