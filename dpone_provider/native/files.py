@@ -132,6 +132,19 @@ def make_folder(files: Files, path: Path) -> None:
     files.fsync_dir(path.parent)
 
 
+def settle(files: Files, path: Path) -> None:
+    """All folders above ``path`` stay after a loss of power, even if a process that died had made them.
+
+    Those that we may not open, and places that cannot be asked, are nothing that we have made. Raises ``OSError``.
+    """
+    for above in path.parents:
+        try:
+            files.fsync_dir(above)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP):
+                raise
+
+
 def replace(files: Files, path: Path, data: bytes) -> None:
     """The file has this content, wholly or as before, also after a loss of power. Raises ``OSError``."""
     temporary = path.with_name(f"{path.name}.tmp")

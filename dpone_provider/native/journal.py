@@ -9,7 +9,7 @@ from types import TracebackType
 
 from dpone_provider.errors import DponeError
 from dpone_provider.native.checkpoint import LONGEST_LINE, Checkpoint, Ledger, fold
-from dpone_provider.native.files import Files, make_folder, replace, told
+from dpone_provider.native.files import Files, make_folder, replace, settle, told
 
 CHECKPOINTS = "checkpoints.jsonl"
 LOCK = "lock"
@@ -38,6 +38,7 @@ class CheckpointJournal:
         with ExitStack() as held:
             with told("DPONE_TRANSFER_CHECKPOINT", "The checkpoints cannot be read"):
                 make_folder(files, folder)
+                settle(files, folder)
                 try:
                     lock = files.lock(folder / LOCK)
                 except BlockingIOError:

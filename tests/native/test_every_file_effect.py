@@ -6,6 +6,7 @@ a retry comes to the same end. The same on the real disk, for deaths and refusal
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpone_provider.errors import DponeError
@@ -159,6 +160,7 @@ BREAKS = st.tuples(
 @pytest.mark.contract("N1", "N5")
 @settings(deadline=None, max_examples=150)
 @given(st.lists(BREAKS, max_size=6))
+@example([({"at": 1, "mode": "dies_after"}, "process"), ({"at": -1, "mode": "EIO"}, "process")])  # a folder no disk has
 def test_one_break_after_another_loses_nothing_and_invents_nothing(breaks: list[tuple[dict[str, Any], str]]) -> None:
     disk, told = Disk(), Told()
     for fault, outcome in breaks:
@@ -169,6 +171,17 @@ def test_one_break_after_another_loses_nothing_and_invents_nothing(breaks: list[
         told.holds(found, where)
         assert reopened(after(seen, "nothing"), FOLDER) == found, f"trusted, and not durable: {where}"
     converges(disk, FOLDER, f"{breaks}")
+
+
+@pytest.mark.parametrize("name", ["EACCES", "EPERM", "EINVAL", "ENOTSUP"])
+def test_folders_that_cannot_be_asked_are_none_of_ours(tmp_path: Path, name: str) -> None:
+    class Refusing(LocalFiles):
+        def fsync_dir(self, path: Path) -> None:
+            if path == Path("/"):
+                raise OSError(getattr(errno, name), "no")
+            super().fsync_dir(path)
+
+    assert reopened(Refusing(), tmp_path / "operation") == {}
 
 
 def new_disk(before: Callable[[Disk], None]) -> Disk:
