@@ -43,6 +43,10 @@ class Server:
         """One statement, see ``task.ask``."""
         return ask(self.running, statement, **settings)
 
+    def insert(self, file: Path, statement: str) -> None:
+        """One INSERT whose data is a file's."""
+        ask(self.running, file.read_bytes(), query=statement)
+
     @contextlib.contextmanager
     def task(self, name: str, file: Path, rows: int) -> Iterator[Task]:
         """A database with an empty target of the file's columns, sorted by ``id``; dropped afterwards."""

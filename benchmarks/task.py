@@ -44,7 +44,7 @@ class Task:
         return cls(**json.loads(text))
 
 
-def ask(at: Task | RunningSandbox, statement: str, **settings: str) -> str:
+def ask(at: Task | RunningSandbox, statement: str | bytes, **settings: str) -> str:
     """One statement over plain HTTP; the answer's text without its last line end.
 
     Raises ``ValueError`` when the server refuses.

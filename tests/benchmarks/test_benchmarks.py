@@ -80,7 +80,7 @@ def test_the_quality_benchmark_ends_with_all_its_figures() -> None:
 @pytest.mark.slow
 def test_the_partitions_benchmark_ends_with_all_its_figures() -> None:
     document = last_line("-m", "benchmarks.partitions", "--quick")
-    assert document["figures"].keys() == {"one worker", "two workers", "resume of 1 of 16"}
+    assert len(document["figures"]) == 5
     assert len(document["targets"]) == 2
 
 
