@@ -80,8 +80,8 @@ def test_the_quality_benchmark_ends_with_all_its_figures() -> None:
 @pytest.mark.slow
 def test_the_partitions_benchmark_ends_with_all_its_figures() -> None:
     document = last_line("-m", "benchmarks.partitions", "--quick")
-    assert len(document["figures"]) == 5
-    assert len(document["targets"]) == 2
+    assert len(document["figures"]) == 6
+    assert len(document["targets"]) == 3
 
 
 def test_an_exact_distinct_count_of_numbers_imports_no_pandas() -> None:
