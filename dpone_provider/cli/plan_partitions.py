@@ -101,10 +101,10 @@ def _replaced(spec: LoadSpec, parts: Partitions, places: Places) -> Iterator[Ste
         what = "Each partition: what of the live table would go, and does no other row go with it?"
         yield Step(what=what, on=places.target, effects=("query", "query"))
     yield Step(what="Live table: still the one that was admitted? Gates", on=CATALOG, effects=("catalog_read",))
-    what = "Each partition: replace it, sent once; keep that it is committed"
+    what = "Each partition: replace it, sent once; ask whether it is live, keep that it is committed"
     if parts.bounds:
         what += ". The outer ones are open: what the source does not hold there, goes"
-    yield Step(what=what, on=places.target, effects=("replace_partition",))
+    yield Step(what=what, on=places.target, effects=("catalog_read", "replace_partition", "catalog_read"))
     if observes_target(spec):
         effects = ("query",) if parts.by == "file" else ("catalog_read", "query")
         yield Step(what="Count in the live table, within the partitions", on=places.target, effects=effects)

@@ -63,6 +63,7 @@ def test_a_crash_at_any_effect_is_finished(bench: PairBench, route: str, mode: M
     assert [case for case in cases if "violation" in case] == []
 
 
+@pytest.mark.slow
 @pytest.mark.contract("A8", "P3", "P4", "P6", "P7")
 @pytest.mark.parametrize("ending", ["retry", "successor"])
 def test_a_switch_whose_answer_is_lost_is_finished_on_each_replica(bench: PairBench, ending: Ending) -> None:
