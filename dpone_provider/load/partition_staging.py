@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpone_provider.clickhouse import staging
-from dpone_provider.clickhouse.catalog import TableState, table_state
+from dpone_provider.clickhouse.catalog import table_state
 from dpone_provider.errors import DponeError
 from dpone_provider.load.columns import Columns
 from dpone_provider.load.execution import LoadExecution
@@ -29,11 +29,17 @@ class PartitionedStager:
     ``live``: what acceptance asks of the live table; the path's end observes it.
     """
 
-    def __init__(self, room: StagingRoom, transfer: Transfer, execution: LoadExecution, roads: Roads) -> None:
+    def __init__(
+        self,
+        room: StagingRoom,
+        transfer: Transfer,
+        execution: LoadExecution,
+        check_cancelled: Callable[[], None],
+    ) -> None:
         self._room = room
         self._transfer = transfer
         self._execution = execution
-        self._mover = Mover(roads, transfer)
+        self._mover = Mover(_roads(room, check_cancelled), transfer)
         self.live: MetricRequest | None = None
 
     @property
@@ -87,45 +93,6 @@ class PartitionedStager:
             message = f"{expected} rows were acknowledged, the generation holds {rows}."
             raise DponeError("DPONE_STAGED_COUNT_MISMATCH", message)
         return rows
-
-
-class LazyPartitionedStager:
-    """The stager of one run, made once the target is admitted. ``room`` gives what it works with."""
-
-    def __init__(
-        self,
-        admit: Callable[[], TableState | None],
-        room: Callable[[TableState | None], StagingRoom],
-        transfer: Transfer,
-        execution: LoadExecution,
-        check_cancelled: Callable[[], None],
-    ) -> None:
-        self._admit = admit
-        self._room = room
-        self._transfer = transfer
-        self._execution = execution
-        self._check_cancelled = check_cancelled
-        self._stager: PartitionedStager | None = None
-
-    @property
-    def rows_read(self) -> int:
-        return self._stager.rows_read if self._stager is not None else 0
-
-    @property
-    def live(self) -> MetricRequest | None:
-        return self._stager.live if self._stager is not None else None
-
-    def admit(self) -> None:
-        """Admit the target."""
-        room = self._room(self._admit())
-        roads = _roads(room, self._check_cancelled)
-        self._stager = PartitionedStager(room, self._transfer, self._execution, roads)
-
-    def stage(self, order: StagingOrder) -> StagedProof:
-        """Stage. Raises ``DponeError``."""
-        if self._stager is None:
-            raise LookupError("not admitted")
-        return self._stager.stage(order)
 
 
 def _roads(room: StagingRoom, check_cancelled: Callable[[], None]) -> Roads:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dpone_provider.errors import Boundary, DponeError
+from dpone_provider.unwinding import on_failure
 
 
 class Files(Protocol):
@@ -104,11 +105,8 @@ class LocalFiles:
 
     def lock(self, path: Path) -> int:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
+        with on_failure(lambda: os.close(fd)):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException:
-            os.close(fd)
-            raise
         return fd
 
 

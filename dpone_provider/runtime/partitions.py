@@ -14,10 +14,9 @@ from dpone_provider.load.execution import LoadExecution
 from dpone_provider.load.finalization import LoadGovernanceFinalizationCoordinator
 from dpone_provider.load.moving import Roads
 from dpone_provider.load.own_tables import OwnTables
-from dpone_provider.load.partition_staging import LazyPartitionedStager
+from dpone_provider.load.partition_staging import PartitionedStager
 from dpone_provider.load.partitioned import PartitionedCoordinator
 from dpone_provider.load.payload import Coordinator
-from dpone_provider.load.reading import StagingRoom
 from dpone_provider.load.refusals import unreadable
 from dpone_provider.load.replacing import PartitionReplaceCoordinator, ReplacingRoom
 from dpone_provider.load.resume import ResumeCoordinator
@@ -31,7 +30,7 @@ from dpone_provider.native.places import LocalPlace, Place, RemotePlace
 from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.replay.cleanup import Cleaner
 from dpone_provider.runtime.compose import Composition
-from dpone_provider.runtime.paths import live_metrics, plain_refresh
+from dpone_provider.runtime.paths import LazyStager, live_metrics, plain_refresh, staging_room
 from dpone_provider.sources.partition import dataset, plan_partitions
 from dpone_provider.wire import StatementFailed
 
@@ -92,29 +91,14 @@ def _loading(made: Composition, transfer: Transfer, execution: LoadExecution) ->
         execution.standing.checkpoints = "committed"
 
     return LoadGovernanceFinalizationCoordinator(
-        lambda execution: LazyPartitionedStager(
+        lambda execution: LazyStager(
             made.admit_target,
-            lambda live: _staging_room(made, live, execution),
-            transfer,
-            execution,
-            made.around.check_cancelled,
+            lambda live: PartitionedStager(
+                staging_room(made, live, execution), transfer, execution, made.around.check_cancelled
+            ),
         ),
         PlainRoute(plain_refresh(made), lambda request: live_metrics(made, request), keep),
         made.around.notify,
-    )
-
-
-def _staging_room(made: Composition, live: TableState | None, execution: LoadExecution) -> StagingRoom:
-    return StagingRoom(
-        spec=made.spec,
-        clients=made.clients,
-        sink=made.sink.connector,
-        source=made.source,
-        live=live,
-        wire=made.around.wire,
-        begin=execution.begin,
-        notify=made.around.notify,
-        note=execution.note,
     )
 
 

@@ -26,6 +26,8 @@ from dpone_provider.runtime.compose import Composition
 from dpone_provider.wire import StatementFailed
 
 if TYPE_CHECKING:
+    from dpone_provider.load.partition_staging import PartitionedStager
+    from dpone_provider.load.reading import StagingRoom
     from dpone_provider.load.staging import ArrowStager
 
 
@@ -95,7 +97,9 @@ def _staged(made: Composition) -> Coordinator:
 
         return partitioned(made)
     return LoadGovernanceFinalizationCoordinator(
-        lambda execution: _LazyStager(made, execution), _route(made), made.around.notify
+        lambda execution: LazyStager(made.admit_target, lambda live: _arrow_stager(made, live, execution)),
+        _route(made),
+        made.around.notify,
     )
 
 
@@ -141,13 +145,20 @@ def live_metrics(made: Composition, request: MetricRequest) -> StagedMetrics:
     )
 
 
-class _LazyStager:
-    """Builds the Arrow stager only when something is staged: a committed retry imports no Arrow and reads no source."""
+class LazyStager:
+    """Builds the stager only when something is staged: a committed retry imports no Arrow and reads no source.
 
-    def __init__(self, made: Composition, execution: LoadExecution) -> None:
-        self._made = made
-        self._execution = execution
-        self._stager: ArrowStager | None = None
+    ``make`` builds it for the live table as it was admitted, None when there is none.
+    """
+
+    def __init__(
+        self,
+        admit: Callable[[], TableState | None],
+        make: Callable[[TableState | None], ArrowStager | PartitionedStager],
+    ) -> None:
+        self._admit = admit
+        self._make = make
+        self._stager: ArrowStager | PartitionedStager | None = None
         self._admitted = False
         self._table: TableState | None = None
 
@@ -162,25 +173,34 @@ class _LazyStager:
     def admit(self) -> None:
         """Admit the target, once."""
         if not self._admitted:
-            self._table, self._admitted = self._made.admit_target(), True
+            self._table, self._admitted = self._admit(), True
 
     def stage(self, order: StagingOrder) -> StagedProof:
+        """Stage. Raises ``DponeError``."""
         self.admit()
-        from dpone_provider.load.staging import ArrowStager, StagingRoom
-
-        made = self._made
-        self._stager = ArrowStager(
-            StagingRoom(
-                spec=made.spec,
-                clients=made.clients,
-                replication=made.replication,
-                sink=made.sink.connector,
-                source=made.source,
-                live=self._table,
-                wire=made.around.wire,
-                begin=self._execution.begin,
-                notify=made.around.notify,
-                note=self._execution.note,
-            )
-        )
+        self._stager = self._make(self._table)
         return self._stager.stage(order)
+
+
+def staging_room(made: Composition, live: TableState | None, execution: LoadExecution) -> StagingRoom:
+    """What a staging of this load works with."""
+    from dpone_provider.load.reading import StagingRoom
+
+    return StagingRoom(
+        spec=made.spec,
+        clients=made.clients,
+        replication=made.replication,
+        sink=made.sink.connector,
+        source=made.source,
+        live=live,
+        wire=made.around.wire,
+        begin=execution.begin,
+        notify=made.around.notify,
+        note=execution.note,
+    )
+
+
+def _arrow_stager(made: Composition, live: TableState | None, execution: LoadExecution) -> ArrowStager:
+    from dpone_provider.load.staging import ArrowStager
+
+    return ArrowStager(staging_room(made, live, execution))
