@@ -21,14 +21,14 @@ from dpone_provider.errors import DponeError
 from dpone_provider.load.admission import admit_counted, admit_live_table, admit_unchanged, admit_unfiltered
 from dpone_provider.load.collecting import Collected, collect
 from dpone_provider.load.execution import LoadExecution
-from dpone_provider.load.failing import classify
 from dpone_provider.load.observing import record_live
 from dpone_provider.load.outcome import Attempt
 from dpone_provider.load.payload import Loaded, Mark
 from dpone_provider.load.ports import SourceStateStore
-from dpone_provider.load.refusals import explained, unreadable
+from dpone_provider.load.refusals import REFUSED_AT_ONCE, explained, unreadable
+from dpone_provider.load.verdict import judge_once
 from dpone_provider.manifest.spec import LoadSpec
-from dpone_provider.quality.failure import QualityGateFailure, QualityGateFailureOutcome, ReceiptBoundary
+from dpone_provider.quality.failure import ReceiptBoundary
 from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.quality.receipt import QualityGateReceipt
 from dpone_provider.quality.verdicts import Probe
@@ -38,7 +38,6 @@ from dpone_provider.traces import SourceState
 from dpone_provider.wire import StatementFailed, Wire
 
 FINALIZATION: Final = "legacy_post_finalize"
-_REFUSED_AT_ONCE: Final = frozenset({60, 164, 497})  # no such table, read-only user, no grant: before any row
 
 
 @attrs.frozen(kw_only=True)
@@ -175,7 +174,7 @@ class LegacyLoadGovernanceCoordinator:
 
     def _failed(self, execution: LoadExecution, failed: StatementFailed, state: TableState) -> DponeError:
         refusal = explained(failed)
-        if failed.code in _REFUSED_AT_ONCE and not state.dependents:
+        if failed.code in REFUSED_AT_ONCE and not state.dependents:
             execution.standing.target, execution.standing.inserted_rows = "not_mutated", 0
             message = f"The server refused the insert ({refusal.cause})."
             return DponeError("DPONE_SERVER_REFUSED", message, boundary="pre_commit", remedy=refusal.remedy)
@@ -183,27 +182,8 @@ class LegacyLoadGovernanceCoordinator:
 
     def _gate(self, execution: LoadExecution, sent: int, written: int | None) -> QualityGateReceipt:
         """Run the gates, once, over what was sent and what the server says it wrote."""
-        gates = execution.begin(execution.load_id)
         source, target = Probe(row_count=sent, typed_hash=None), Probe(row_count=written, typed_hash=None)
-        receipt = gates.evaluate(source=source, target=target, boundary=self.boundary)
-        statuses = [result.status for result in receipt.report.results]
-        counts = {status: statuses.count(status) for status in ("passed", "failed", "warned")}
-        execution.note("quality_checked", {"gates": len(statuses), **counts})
-        if not receipt.report.passed:
-            raise QualityGateFailure(receipt.report, outcome=self._outcome(execution))
-        gates.accept_payload(receipt, self.boundary)
-        return receipt
-
-    def _outcome(self, execution: LoadExecution) -> QualityGateFailureOutcome:
-        standing = execution.standing
-        return QualityGateFailureOutcome(
-            failure_boundary=self.boundary,
-            target_state=standing.target,
-            checkpoint_state="not_applicable",
-            source_state="not_advanced",
-            retry_classification=classify(standing, adds=True),
-            **execution.counters(),
-        )
+        return judge_once(execution, self.boundary, source=source, target=target, adds=True)
 
     def _loaded(
         self,

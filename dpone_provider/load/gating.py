@@ -8,6 +8,7 @@ from dpone_provider.clickhouse.gate_sql import gate_answers
 from dpone_provider.errors import DponeError
 from dpone_provider.load.reading import Reading, StagingRoom
 from dpone_provider.load.refusals import staging_failed
+from dpone_provider.load.verdict import tally
 from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.quality.gate_spec import HASH_TYPE, GateSpec
 from dpone_provider.quality.gates import Probe, QualityGateFailure
@@ -80,9 +81,7 @@ class Gating:
         for gate_id, why in found.reasons.items():
             room.notify("unanswered", {"gate": gate_id, "why": why})
         receipt = execution.evaluate(source=self.source, target=self.target, boundary=BOUNDARY, answers=found.values)
-        statuses = [result.status for result in receipt.report.results]
-        counts = {status: statuses.count(status) for status in ("passed", "failed", "warned")}
-        room.note("quality_checked", {"gates": len(statuses), "unavailable": len(found.reasons), **counts})
+        room.note("quality_checked", {**tally(receipt.report), "unavailable": len(found.reasons)})
         if not receipt.report.passed:
             failure = QualityGateFailure(receipt.report, boundary=BOUNDARY)
             failure.context["quality_gates"] = receipt.report.payload()

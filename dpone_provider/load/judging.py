@@ -7,12 +7,12 @@ from typing import Any
 
 from dpone_provider.clickhouse.staging import StagedMetrics
 from dpone_provider.load.execution import LoadExecution
-from dpone_provider.load.failing import classify
 from dpone_provider.load.observing import record_live
 from dpone_provider.load.transfer import Transfer
+from dpone_provider.load.verdict import judge_once
 from dpone_provider.native.scope import NativeSnapshots
 from dpone_provider.quality.acceptance import rebuild_snapshot, unavailable_snapshot
-from dpone_provider.quality.failure import QualityGateFailure, QualityGateFailureOutcome, ReceiptBoundary
+from dpone_provider.quality.failure import ReceiptBoundary
 from dpone_provider.quality.metric_request import MetricRequest, plan_requests
 from dpone_provider.quality.receipt import QualityGateReceipt
 
@@ -27,27 +27,15 @@ def judge(
     No hash over partitions exists, and no statement runs: gates that need one have no answer. Raises
     ``QualityGateFailure`` with what is true of the load.
     """
-    gates = execution.begin(execution.load_id)
-    receipt = gates.evaluate(
-        source=snapshots.source, target=snapshots.target, boundary=boundary, scope_summary=transfer.scope.summary()
+    return judge_once(
+        execution,
+        boundary,
+        source=snapshots.source,
+        target=snapshots.target,
+        adds=False,
+        scope=transfer.scope.summary(),
+        attempts=transfer.attempt,
     )
-    statuses = [result.status for result in receipt.report.results]
-    counts = {status: statuses.count(status) for status in ("passed", "failed", "warned")}
-    execution.note("quality_checked", {"gates": len(statuses), **counts})
-    if not receipt.report.passed:
-        standing = execution.standing
-        outcome = QualityGateFailureOutcome(
-            failure_boundary=boundary,
-            target_state=standing.target,
-            checkpoint_state=standing.checkpoints,
-            source_state="not_advanced",
-            retry_classification=classify(standing, adds=False),
-            attempts=transfer.attempt,
-            **execution.counters(),
-        )
-        raise QualityGateFailure(receipt.report, outcome=outcome)
-    gates.accept_payload(receipt, boundary)
-    return receipt
 
 
 def requests_of(

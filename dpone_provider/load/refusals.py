@@ -11,6 +11,8 @@ from dpone_provider.clickhouse.endpoint import PASSING_CODES
 from dpone_provider.errors import DponeError
 from dpone_provider.wire import StatementFailed
 
+REFUSED_AT_ONCE: Final = frozenset({60, 164, 497})
+"""No such table, a read-only user, no grant: a statement that is refused like this has changed nothing."""
 _READONLY: Final = "Give the user's profile readonly=0; what it may do is decided by its grants."
 _KEY: Final = "Declare the columns of order_by and partition_by in sink.columns, as types that are not Nullable."
 _PARTITIONS: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -26,15 +26,13 @@ from dpone_provider.load.moving import Mover, Roads
 from dpone_provider.load.outcome import Attempt
 from dpone_provider.load.own_tables import OwnTables
 from dpone_provider.load.payload import Loaded
-from dpone_provider.load.refusals import explained, staging_failed
+from dpone_provider.load.refusals import REFUSED_AT_ONCE, explained, staging_failed
 from dpone_provider.load.transfer import Transfer
 from dpone_provider.manifest.spec import TableRef
 from dpone_provider.native.partition import TransferPartition
 from dpone_provider.quality.failure import ReceiptBoundary
 from dpone_provider.quality.metric_request import MetricRequest
 from dpone_provider.wire import StatementFailed
-
-_REFUSED_AT_ONCE: Final = frozenset({60, 164, 497})  # no such table, read-only user, no grant
 
 
 @attrs.frozen(kw_only=True)
@@ -207,7 +205,7 @@ class PartitionReplaceCoordinator:
         refusal, standing = explained(failed), execution.standing
         if standing.target == "not_mutated":
             return staging_failed(failed, "The live table could not be looked at")
-        if not self._replaced and failed.code in _REFUSED_AT_ONCE:
+        if not self._replaced and failed.code in REFUSED_AT_ONCE:
             standing.target = "not_mutated"
             message = f"The server refused to replace a partition ({refusal.cause})."
             return DponeError("DPONE_SERVER_REFUSED", message, boundary="pre_commit", remedy=refusal.remedy)
