@@ -21,14 +21,16 @@ from dpone_provider.sandbox.process import RunningSandbox, SandboxServer
 from dpone_provider.sandbox.zookeeper import missing_package, zookeeper
 
 Sql = Callable[..., list[tuple[Any, ...]]]
+FIRST, SECOND, THIRD = HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+"""What the clusters call their replicas: nothing listens there, and no resolver is asked (a name costs up to 5 s)."""
 CLUSTERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "main": (("ch-2", "ch-1"),),
-    "three": (("ch-3", "ch-1", "ch-2"),),
-    "moved": (("ch-1", "ch-3"),),
-    "alone": (("ch-1",),),
-    "shards": (("ch-1",), ("ch-2",)),
-    "twice": (("ch-1", "ch-1"),),
-    "outer": (("ch-1", "ch-2"),),  # the only one without internal replication
+    "main": ((SECOND, FIRST),),
+    "three": ((THIRD, FIRST, SECOND),),
+    "moved": ((FIRST, THIRD),),
+    "alone": ((FIRST,),),
+    "shards": ((FIRST,), (SECOND,)),
+    "twice": ((FIRST, FIRST),),
+    "outer": ((FIRST, SECOND),),  # the only one without internal replication
 }
 """Shards of replicas, by cluster."""
 
@@ -51,8 +53,8 @@ def elements(replica: str) -> str:
 class SandboxPair:
     """Two servers, or as many as asked, on one ZooKeeper with one KeeperMap namespace.
 
-    ``table`` exists on all: (k String, v UInt64). All list the clusters of ``CLUSTERS``; the names of their replicas
-    resolve to nothing.
+    ``table`` exists on all: (k String, v UInt64). All list the clusters of ``CLUSTERS``; at the addresses of their
+    replicas nothing listens.
     """
 
     servers: tuple[RunningSandbox, ...]
@@ -158,23 +160,28 @@ def sandbox_trio(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactor
 def servers_on(
     zookeeper_address: str, folder: Path, *, number: int = 2, users: tuple[SandboxUser, ...] = ()
 ) -> Iterator[SandboxPair]:
-    """Servers on one ZooKeeper. One namespace, and for each a root of its own (see SandboxConfig for why).
+    """Servers on one ZooKeeper, beside other groups of servers there.
 
     ``users`` come beside the main one, on each.
     """
     server = SandboxServer()
     user = SandboxUser(name=MAIN_USER, password=secrets.token_urlsafe(24))  # a cluster's servers know the same users
-    common = SandboxConfig(folder=folder, zookeeper=zookeeper_address, users=(user, *users), bound_to_starter=True)
-    steps = [f"/{folder.name}_{step}" for step in range(1, number)]
+    group = f"/{folder.name}"
+    common = SandboxConfig(
+        folder=folder,
+        zookeeper=zookeeper_address,
+        keeper_map_prefix=f"{group}/keeper_map",
+        users=(user, *users),
+        bound_to_starter=True,
+    )
     configs = tuple(
         attrs.evolve(
             common,
-            folder=folder / ("first", "second", "third")[mine],
-            keeper_root="".join(steps[:mine]) or None,
-            keeper_map_prefix=f"{''.join(steps[mine:])}/keeper_map",
-            elements=elements(f"ch-{mine + 1}"),
+            folder=folder / name,
+            keeper_sessions=f"{group}/sessions/{name}",
+            elements=elements(host),
         )
-        for mine in range(number)
+        for name, host in zip(("first", "second", "third")[:number], HOSTS, strict=False)
     )
     create = "CREATE TABLE pair.cell (k String, v UInt64) ENGINE = KeeperMap('/pair_cell') PRIMARY KEY k"
     started: list[RunningSandbox] = []

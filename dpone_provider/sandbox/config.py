@@ -65,9 +65,8 @@ class SandboxConfig:
     ``users`` come beside the main user ``dpone`` (every right, a password made at start); a user of that name in
     ``users`` replaces it. ``zookeeper`` is ``HOST:PORT``; None means a Keeper in memory that is gone at stop.
 
-    Two servers on one ZooKeeper (the embedded server's UUID is nil, so sessions of equal paths would kill each
-    other): the first gets ``keeper_map_prefix="/share/keeper_map"``, the second ``keeper_root="/share"``; a KeeperMap
-    table must be created on the first before the second starts.
+    Servers on one ZooKeeper need a ``keeper_sessions`` each: the embedded server's UUID is nil, and of two servers
+    with one path for their sessions the later ends the earlier's session.
     """
 
     folder: Path = attrs.field(converter=absolute)
@@ -77,7 +76,7 @@ class SandboxConfig:
     zookeeper: str | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.matches_re(r"[A-Za-z0-9.\-]+:[0-9]{1,5}"))
     )
-    keeper_root: str | None = attrs.field(default=None, validator=_znode)
+    keeper_sessions: str | None = attrs.field(default=None, validator=_znode)
     keeper_map_prefix: str = attrs.field(default="/keeper_map", validator=_znode)
     bound_to_starter: bool = False
     """The server stops by itself when the process that started it is gone (for tests; not for a shell)."""
@@ -123,7 +122,7 @@ def _keeper(config: SandboxConfig) -> str:
         return "<implementation>testkeeper</implementation>"
     host, _, port = config.zookeeper.rpartition(":")
     node = "<node>" + _element("host", host) + _element("port", port) + "</node>"
-    return node + (_element("root", config.keeper_root) if config.keeper_root else "")
+    return node + (_element("sessions_path", config.keeper_sessions) if config.keeper_sessions else "")
 
 
 def render_users(users: Iterable[SandboxUser]) -> str:

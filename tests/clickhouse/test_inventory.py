@@ -16,7 +16,7 @@ from dpone_provider.errors import DponeError
 from dpone_provider.manifest.spec import PhysicalDesign
 from dpone_provider.wire import DirectWire, StatementFailed
 from tests.loads import endpoint_of
-from tests.sandbox_fixture import SandboxPair, ask
+from tests.sandbox_fixture import FIRST, SECOND, SandboxPair, ask
 
 UUID = "0191c0de-0000-7000-8000-00000000000a"
 
@@ -39,7 +39,7 @@ def second(sandbox_pair: SandboxPair) -> Iterator[ControlClient]:
 def test_an_inventory_is_its_sorted_rows_on_every_server(first: ControlClient, second: ControlClient) -> None:
     found = read_inventory(first, "main")
     assert found == read_inventory(second, "main")
-    assert found.names == ("ch-1", "ch-2")
+    assert found.names == (FIRST, SECOND)
     assert [(row.native_port, row.shard_num, row.replica_num) for row in found.replicas] == [(9000, 1, 2), (9000, 1, 1)]
     assert len(found.digest) == 64
 
@@ -68,7 +68,7 @@ def test_every_change_of_a_row_is_drift_and_only_a_new_address_keeps_the_digest(
 ) -> None:
     found = read_inventory(first, "main")
     row = found.replicas[0]
-    value = {"host": "ch-0", "address": "10.0.0.9"}.get(change, 77)
+    value = {"host": "127.0.0.10", "address": "10.0.0.9"}.get(change, 77)
     moved = attrs.evolve(found, replicas=(attrs.evolve(row, **{change: value}), *found.replicas[1:]))
     assert (moved.digest == found.digest) is (change == "address")
     require_same(first, found)
@@ -81,11 +81,11 @@ def test_a_replica_is_dialled_where_the_connection_says_and_else_where_it_is_adv
     inventory: Inventory = read_inventory(first, "main")
     replica = inventory.replicas[1]
     plain = Endpoint(host="gate", native_port=19000, user="u", password="p")
-    assert inventory.endpoint(replica, plain) == attrs.evolve(plain, host="ch-2", native_port=9000)
-    told = attrs.evolve(plain, replica_addresses=(("ch-2", "10.0.0.2", 9100),))
+    assert inventory.endpoint(replica, plain) == attrs.evolve(plain, host=SECOND, native_port=9000)
+    told = attrs.evolve(plain, replica_addresses=((SECOND, "10.0.0.2", 9100),))
     found = inventory.endpoint(replica, told)
     assert (found.host, found.native_port, found.user) == ("10.0.0.2", 9100, "u")
-    with pytest.raises(DponeError, match="has no replica 'ch-1'"):
+    with pytest.raises(DponeError, match=f"has no replica '{FIRST}'"):
         inventory.endpoint(inventory.replicas[0], told)
 
 
@@ -93,7 +93,7 @@ def test_a_replica_is_dialled_where_the_connection_says_and_else_where_it_is_adv
 def test_a_replicated_generation_is_alike_on_every_server_and_says_how_it_fares(
     sandbox_pair: SandboxPair, first: ControlClient, second: ControlClient, make: Callable[[ControlClient], None]
 ) -> None:
-    """Without data replication the tables stay read-only, each in the Keeper tree of its own server."""
+    """Without data replication the tables stay read-only; each knows of the other by the one Keeper tree."""
     make(first)
     make(second)
     engines = [
@@ -102,11 +102,11 @@ def test_a_replicated_generation_is_alike_on_every_server_and_says_how_it_fares(
     ]
     assert engines[0] == engines[1]
     assert "'/clickhouse/tables/{uuid}', '{replica}'" in engines[0][0][0]
-    assert [replica_macro(client) for client in (first, second)] == ["ch-1", "ch-2"]
+    assert [replica_macro(client) for client in (first, second)] == [FIRST, SECOND]
     for client in (first, second):
         found = health(client, "inv", "g")
         assert found is not None
-        assert (found.readonly, found.queue, found.total) == (1, 0, 1)
+        assert (found.readonly, found.queue, found.total) == (1, 0, 2)
     assert health(first, "inv", "none") is None
 
 

@@ -19,7 +19,7 @@ from dpone_provider.manifest.spec import LoadSpec
 from dpone_provider.sandbox.process import RunningSandbox
 from dpone_provider.wire import DirectWire
 from tests.loads import Bench, endpoint_of
-from tests.sandbox_fixture import SandboxPair, ask
+from tests.sandbox_fixture import HOSTS, SandboxPair, ask
 
 
 def copied(pair: SandboxPair, **changes: Any) -> Replication:
@@ -42,7 +42,7 @@ def dialled(pair: SandboxPair, **changes: Any) -> Endpoint:
 
 def named(pair: SandboxPair) -> dict[str, RunningSandbox]:
     """The servers by their names in the inventory."""
-    return {f"ch-{number}": one for number, one in enumerate(pair.servers, 1)}
+    return dict(zip(HOSTS, pair.servers, strict=False))
 
 
 def servers(pair: SandboxPair) -> tuple[RunningSandbox, ...]:

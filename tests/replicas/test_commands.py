@@ -7,7 +7,7 @@ import pytest
 from tests.replicas.bench import PairBench, dialled, servers
 from tests.replicas.shell import Shell
 from tests.replicas.stage import PairStage
-from tests.sandbox_fixture import ask
+from tests.sandbox_fixture import FIRST, SECOND, ask
 from tests.scenarios.stage import Cue
 
 
@@ -25,8 +25,8 @@ def test_provision_makes_the_authority_on_every_replica_and_keeps_the_attestatio
     assert code == 0
     made = document["authorities"][0]["replicas"]
     assert made == {
-        "ch-1": {"dpone_replay_authority": "already provisioned"},
-        "ch-2": {"dpone_replay_authority": "created"},
+        FIRST: {"dpone_replay_authority": "already provisioned"},
+        SECOND: {"dpone_replay_authority": "created"},
     }
     comments = [
         ask(one, f"SELECT comment FROM system.tables WHERE database = '{bench.database}'")[0][0]
@@ -42,7 +42,7 @@ def test_doctor_asks_every_replica(shell: Shell, bench: PairBench) -> None:
     code, document = shell.dpone("doctor")
     assert code == 0, document
     questions = {finding["question"] for finding in document["findings"]}
-    assert {"cluster", "native port of ch-1", "native port of ch-2", "Keeper through ch-2"} <= questions
+    assert {"cluster", f"native port of {FIRST}", f"native port of {SECOND}", f"Keeper through {SECOND}"} <= questions
     ask(bench.pair.second, f"CREATE TABLE {bench.database}.t (id UInt64) ENGINE = MergeTree ORDER BY id")
     code, document = shell.dpone("doctor")
     assert code == 1
@@ -57,12 +57,12 @@ def test_status_tells_a_partial_publication_and_a_silent_replica(stage: PairStag
     _, document = shell.dpone("status")
     generation = document["generation"]
     assert generation["live_is"] == "some"
-    assert generation["replicas"]["ch-1"]["live"] == generation["sealed"]
-    assert generation["replicas"]["ch-2"]["live"] == generation["predecessor"]["ch-2"]
+    assert generation["replicas"][FIRST]["live"] == generation["sealed"]
+    assert generation["replicas"][SECOND]["live"] == generation["predecessor"][SECOND]
     assert "Some replicas have the new table" in document["next_step"]
     first, _ = dialled(stage.bench.pair).replica_addresses
-    shell.connect({"ch-1": f"{first[1]}:{first[2]}", "ch-2": "127.0.0.1:1"}, stage.bench)
+    shell.connect({FIRST: f"{first[1]}:{first[2]}", SECOND: "127.0.0.1:1"}, stage.bench)
     _, document = shell.dpone("status")
     assert document["generation"]["live_is"] == "unknown"
-    assert document["generation"]["replicas"]["ch-2"] == {"answers": False, "live": None}
-    assert "ch-2" in document["next_step"]
+    assert document["generation"]["replicas"][SECOND] == {"answers": False, "live": None}
+    assert SECOND in document["next_step"]

@@ -16,6 +16,7 @@ from tests.replicas import matrix
 from tests.replicas.bench import PairBench
 from tests.replicas.cases import Case, Ending, run_case
 from tests.replicas.heart import Heart, beating
+from tests.sandbox_fixture import FIRST, SECOND
 from tests.scenarios.stage import Unmet
 
 ROUTES = {"exchange": {}, "first publication": {"first": True}, "exchange and observation": {"target": True}}
@@ -73,7 +74,7 @@ def test_a_switch_whose_answer_is_lost_is_finished_on_each_replica(bench: PairBe
     case.prepare()
     assert case.attempt("later", wire) == "success"
     ats = [number for number, effect in enumerate(wire.effects) if effect.kind == "exchange"]
-    assert [wire.effects[at].replica for at in ats] == ["ch-1", "ch-2"]
+    assert [wire.effects[at].replica for at in ats] == [FIRST, SECOND]
     with beating() as heart:
         for number, (at, mode) in enumerate((at, mode) for at in ats for mode in MODES):
             run_case(table(bench, number + 1), heart, at=at, mode=mode, ending=ending)

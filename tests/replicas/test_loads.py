@@ -10,6 +10,7 @@ from dpone_provider.load.outcome import failure_document
 from dpone_provider.wire import DirectWire
 from tests.loads import Bench
 from tests.replicas.bench import PairBench
+from tests.sandbox_fixture import FIRST, SECOND
 
 
 def test_a_load_publishes_one_generation_on_every_replica(bench: PairBench) -> None:
@@ -22,7 +23,7 @@ def test_a_load_publishes_one_generation_on_every_replica(bench: PairBench) -> N
         assert bench.leftovers() == []
         assert (wire.counts[publication], wire.counts["insert"], wire.counts["create_table"]) == (2, 1, 2)
         record = bench.record()
-        assert (record.phase, record.owner, record.replicas) == ("COMPLETE", "", ("ch-1", "ch-2"))
+        assert (record.phase, record.owner, record.replicas) == ("COMPLETE", "", (FIRST, SECOND))
 
 
 @pytest.mark.contract("D3")

@@ -20,7 +20,7 @@ from dpone_provider.sandbox.zookeeper import missing_package, zookeeper
 from tests.replicas.bench import PairBench, servers
 from tests.replicas.shell import Shell
 from tests.replicas.stage import PairStage
-from tests.sandbox_fixture import SandboxPair, ask, servers_on
+from tests.sandbox_fixture import FIRST, SECOND, SandboxPair, ask, servers_on
 from tests.scenarios.stage import Cue
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -88,8 +88,8 @@ def test_a_replica_killed_around_its_switch_is_finished_once_it_is_back(
     assert stage.bench.record().phase == "DISPATCHING"
     silent = told(shell)
     assert silent["live_is"] == "unknown"
-    assert silent["replicas"]["ch-1"] == {"answers": True, "live": silent["sealed"]}
-    assert silent["replicas"]["ch-2"] == {"answers": False, "live": None}
+    assert silent["replicas"][FIRST] == {"answers": True, "live": silent["sealed"]}
+    assert silent["replicas"][SECOND] == {"answers": False, "live": None}
     stage.attempt("later").expect("SERVER_UNREACHABLE").read_no_source().published_nothing()
     ports = {"tcp_port": second.tcp_port, "http_port": second.http_port}
     SandboxServer().start(attrs.evolve(grounds.pair.configs[1], **ports))

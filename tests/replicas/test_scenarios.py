@@ -16,7 +16,7 @@ from dpone_provider.load.spreading import Replication
 from dpone_provider.wire import DirectWire, Effect
 from tests.replicas.bench import PairBench, copied, dialled
 from tests.replicas.stage import PairStage
-from tests.sandbox_fixture import ask
+from tests.sandbox_fixture import FIRST, SECOND, ask
 from tests.scenarios.stage import Cue, Took, published
 from tests.scenarios.test_fences import (
     test_a_late_exchange_and_a_late_fence_make_at_most_one_swap as test_a_late_exchange_and_a_late_fence,  # noqa: F401
@@ -50,7 +50,7 @@ def test_a_partial_publication_resumes_and_the_proven_replica_gets_no_statement(
     stage.attempt("later", Cue("exchange", nth=2, fate="die")).expect("died")
     assert stage.bench.live() != stage.bench.second.live() in stage.bench.record().predecessor.values()
     took = stage.attempt("later").expect("success").read_no_source()
-    assert (sent(took, "exchange"), sent(took, "rename")[0]) == (["ch-2"], "ch-2")
+    assert (sent(took, "exchange"), sent(took, "rename")[0]) == ([SECOND], SECOND)
     stage.settled()
     assert stage.switches == 2
 
@@ -62,7 +62,7 @@ def test_a_kill_between_a_fence_and_its_record_is_finished_by_uuid(stage: PairSt
     stage.attempt("later", Cue("exchange", nth=2, fate="hold_die")).expect("died")
     stage.attempt("later", Cue("rename", fate="apply_die")).expect("died")
     took = stage.attempt("later").expect("success").read_no_source()
-    assert sent(took, "exchange") == ["ch-2"]
+    assert sent(took, "exchange") == [SECOND]
     stage.settled()
 
 
@@ -76,7 +76,7 @@ def test_a_permit_that_slept_through_a_successor_changes_nothing_anywhere(stage:
         stage.attempt("successor", Cue("exchange", fate="die")).expect("died")
 
     sleeper = stage.attempt("later", Cue("exchange", before=meanwhile)).expect("REPLAY_FENCED")
-    assert [(effect.replica, code) for effect, code in sleeper.wire.refused] == [("ch-1", 60), ("ch-2", 60)]
+    assert [(effect.replica, code) for effect, code in sleeper.wire.refused] == [(FIRST, 60), (SECOND, 60)]
     assert stage.switches == 2
     stage.attempt("successor").expect("success").read_no_source()
     stage.settled()
@@ -104,7 +104,7 @@ def test_a_proven_publication_that_one_replica_loses_again_fails_and_is_never_se
 
     took = stage.attempt("later", Cue("authority_cas", "COMMITTED", after=lose))
     took.expect("REPLAY_QUALITY_EVIDENCE_MISMATCH")
-    assert sent(took, "exchange") == ["ch-1", "ch-2"]
+    assert sent(took, "exchange") == [FIRST, SECOND]
     assert took.error is not None
     assert took.error.target_commit == "unknown"
     assert stage.bench.record().phase == "FAILED"
@@ -117,7 +117,7 @@ def test_a_replica_that_does_not_answer_stops_a_partial_publication_with_the_tru
     stage.publish()
     stage.attempt("later", Cue("exchange", nth=2, fate="die")).expect("died")
     addresses = dialled(stage.bench.pair).replica_addresses
-    deaf = attrs.evolve(dialled(stage.bench.pair), replica_addresses=(addresses[0], ("ch-2", "127.0.0.1", 1)))
+    deaf = attrs.evolve(dialled(stage.bench.pair), replica_addresses=(addresses[0], (SECOND, "127.0.0.1", 1)))
     took = stage.attempt("later", endpoint=deaf).expect("SERVER_UNREACHABLE").read_no_source().published_nothing()
     assert took.error is not None
     assert took.error.retryable
@@ -164,7 +164,7 @@ def test_an_authority_of_another_path_on_one_replica_is_refused(stage: PairStage
     ask(stage.bench.pair.second, create.replace("/dpone/", "/elsewhere/"))
     took = stage.attempt("later").expect("REPLAY_AUTHORITY_UNSUPPORTED").read_no_source()
     assert took.error is not None
-    assert "on replica ch-2" in took.error.message
+    assert f"on replica {SECOND}" in took.error.message
 
 
 @pytest.mark.contract("P8")
@@ -174,7 +174,7 @@ def test_a_replica_that_does_not_get_the_rows_lets_nothing_be_published(stage: P
     idle = copied(stage.bench.pair, spread=lambda database, table: None, within=0.5)
     took = stage.attempt("later", replication=idle).expect("STAGED_COUNT_MISMATCH").published_nothing()
     assert took.error is not None
-    assert "replica ch-2 holds 0" in took.error.message
+    assert f"replica {SECOND} holds 0" in took.error.message
     assert (stage.bench.lives(), stage.bench.leftovers()) == (live, [])
     stage.attempt("later").expect("success")
     stage.settled()
@@ -185,7 +185,7 @@ def test_a_replicated_generation_that_stays_read_only_lets_nothing_be_published(
     """The real engine, which stays read-only on servers without a listener for data replication. No row is sent."""
     bench.write(100, 0)
     spec = bench.spec(gates=[{"id": "rows", "type": "row_count_reconciliation"}])
-    with pytest.raises(DponeError, match="Replica ch-1 is read-only") as caught:
+    with pytest.raises(DponeError, match=f"Replica {FIRST} is read-only") as caught:
         bench.run("r1", spec=spec, replication=Replication(within=1.0))
     assert (caught.value.code, caught.value.retryable) == ("DPONE_STAGING_FAILED", True)
     assert (bench.lives(), bench.leftovers()) == ((None, None), [])

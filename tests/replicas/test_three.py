@@ -14,7 +14,7 @@ from tests.replicas.cases import Case, Ending, run_case
 from tests.replicas.conftest import target_of
 from tests.replicas.heart import beating
 from tests.replicas.stage import PairStage
-from tests.sandbox_fixture import SandboxPair, ask
+from tests.sandbox_fixture import FIRST, HOSTS, SECOND, THIRD, SandboxPair, ask
 from tests.scenarios.stage import Cue
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -73,7 +73,7 @@ def test_a_publication_that_stops_at_one_of_three_resumes_there(stage: PairStage
     assert [live == generation for live in stage.bench.lives()] == [number < stops_at for number in (1, 2, 3)]
     stage.attempt("successor", stale_after_ms=0).expect("REPLAY_QUALITY_EVIDENCE_INCOMPLETE").published_nothing()
     took = stage.attempt("later").expect("success").read_no_source()
-    rest = [f"ch-{number}" for number in (1, 2, 3) if number >= stops_at]
+    rest = list(HOSTS[stops_at - 1 :])
     assert [effect.replica for effect in took.wire.sent if effect.kind == "exchange"] == rest
     stage.settled()
     assert stage.switches == 2
@@ -91,7 +91,7 @@ def test_a_switch_whose_answer_is_lost_is_finished_on_each_of_three(stage: PairS
     case.prepare()
     assert case.attempt("later", wire) == "success"
     ats = [number for number, effect in enumerate(wire.effects) if effect.kind == "exchange"]
-    assert [wire.effects[at].replica for at in ats] == ["ch-1", "ch-2", "ch-3"]
+    assert [wire.effects[at].replica for at in ats] == [FIRST, SECOND, THIRD]
     with beating() as heart:
         modes = MODES if ending == "retry" else MODES[1:3]
         for number, (at, mode) in enumerate(((at, mode) for at in ats for mode in modes), 1):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.replicas.bench import servers
 from tests.replicas.stage import PairStage
-from tests.sandbox_fixture import ask
+from tests.sandbox_fixture import SECOND, ask
 from tests.scenarios.stage import Cue
 from tests.scenarios.test_inheritance import (
     test_a_successor_drops_the_staging_of_an_operation_that_it_supersedes as test_a_superseded_staging,  # noqa: F401
@@ -33,7 +33,7 @@ def test_a_first_publication_that_stops_on_the_way_resumes_there(stage: PairStag
     stage.attempt("later", Cue("publish_first", nth=2, fate="die")).expect("died")
     assert (stage.bench.live(), stage.bench.second.live()) == (stage.bench.record().generation, None)
     took = stage.attempt("later").expect("success").read_no_source()
-    assert [effect.replica for effect in took.wire.sent if effect.kind == "publish_first"] == ["ch-2"]
+    assert [effect.replica for effect in took.wire.sent if effect.kind == "publish_first"] == [SECOND]
     stage.settled()
 
 

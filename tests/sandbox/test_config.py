@@ -36,16 +36,22 @@ def test_default_may_only_keep_the_server_open() -> None:
 
 
 def test_zookeeper_replaces_the_keeper_in_memory() -> None:
-    config = SandboxConfig(folder=Path("x"), zookeeper="127.0.0.1:2181", keeper_root="/share")
+    config = SandboxConfig(folder=Path("x"), zookeeper="127.0.0.1:2181", keeper_sessions="/share")
     tree = ElementTree.fromstring(render_config(config))
     assert tree.findtext("zookeeper/node/port") == "2181"
-    assert tree.findtext("zookeeper/root") == "/share"
+    assert tree.findtext("zookeeper/sessions_path") == "/share"
     assert tree.find("zookeeper/implementation") is None
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"tcp_port": True}, {"http_port": 65536}, {"zookeeper": "host"}, {"keeper_root": "share"}, {"keeper_root": "/"}],
+    [
+        {"tcp_port": True},
+        {"http_port": 65536},
+        {"zookeeper": "host"},
+        {"keeper_sessions": "share"},
+        {"keeper_sessions": "/"},
+    ],
 )
 def test_a_wrong_field_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from clickhouse_driver.errors import ServerException
 
+from dpone_provider.clickhouse.keeper_map import ONCE
 from dpone_provider.errors import DponeError
 from dpone_provider.sandbox import zookeeper as module
-from tests.sandbox_fixture import SandboxPair, ask
+from tests.sandbox_fixture import SandboxPair, ask, servers_on
 
 STRICT = {"keeper_map_strict_mode": 1}
 
@@ -51,6 +52,13 @@ def test_strict_updates_from_both_servers_lose_nothing(sandbox_pair: SandboxPair
     assert all(applied.values())
     assert refused <= {999}
     assert ask(sandbox_pair.second, "SELECT v FROM pair.cell WHERE k = 'sum'") == [(sum(applied.values()),)]
+
+
+def test_other_servers_on_the_same_zookeeper_end_no_session(sandbox_pair: SandboxPair, tmp_path: Path) -> None:
+    """The nil UUID of an embedded server would: the write after it had begun was refused with 999."""
+    with servers_on(sandbox_pair.zookeeper, tmp_path / "beside") as beside:
+        for number, server in enumerate((*sandbox_pair.servers, *beside.servers)):
+            ask(server, f"INSERT INTO pair.cell {ONCE} VALUES ('beside {number}', 1)")
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,7 +220,9 @@ class Stage:
         took = self._run(run_id, script, around)
         for cue in cues:
             if not cue.met and not cue.optional:
-                raise Unmet(f"{cue.kind} {cue.what} number {cue.nth} of {run_id} never came: {took.result}")
+                raise Unmet(
+                    f"{cue.kind} {cue.what} number {cue.nth} of {run_id} never came: {took.result}"
+                ) from took.error
         return took
 
     def _run(self, run_id: str, script: Script, around: dict[str, Any]) -> Took:
