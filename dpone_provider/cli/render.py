@@ -5,8 +5,6 @@ Imported only when something is shown on a terminal.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -14,15 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dpone_provider.cli.emit import printable
-from dpone_provider.cli.outcome_screen import outcome_screen
 from dpone_provider.cli.screen import MARKS, Fact, Grid, Screen, Tone
 
 STYLES: dict[Tone, str] = {"good": "green", "bad": "red", "open": "yellow", "plain": "", "quiet": "dim"}
-
-
-def render_outcome(document: dict[str, Any]) -> RenderableType:
-    """The screen of a ``dpone run`` document, of a success or a failure."""
-    return render(outcome_screen(document))
 
 
 def render(screen: Screen) -> RenderableType:

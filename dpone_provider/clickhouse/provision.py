@@ -88,15 +88,6 @@ def database_ddl(database: str) -> str:
     return f"CREATE DATABASE {quote.identifier(database)} ENGINE = Atomic"
 
 
-def provision_statements(database: str, *, path: str = "", create_database: bool = False) -> tuple[str, ...]:
-    """The statements of the authority, in order, for one replica.
-
-    Raises ``ValueError`` when the path is not literal.
-    """
-    table = authority(database, path).ddl
-    return (database_ddl(database), table) if create_database else (table,)
-
-
 def apply(
     clients: Mapping[str, ControlClient], database: str, *, path: str = "", create_database: bool = False
 ) -> dict[str, Provisioned]:

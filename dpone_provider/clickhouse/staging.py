@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from dpone_provider.clickhouse import pins, quote
-from dpone_provider.clickhouse.catalog import ColumnState, only_row, table_state
+from dpone_provider.clickhouse.catalog import only_row
 from dpone_provider.clickhouse.control import ControlClient
 from dpone_provider.manifest.spec import PhysicalDesign
 from dpone_provider.wire import Effect, StatementFailed
@@ -118,14 +118,6 @@ def staged_metrics(
         null_counts=tuple(zip(null_columns, nulls, strict=True)),
         distinct_counts=tuple(zip(distinct_columns, counts[1 + len(null_columns) :], strict=True)),
     )
-
-
-def table_columns(
-    client: ControlClient, database: str, name: str, *, replica: str = ""
-) -> tuple[ColumnState, ...] | None:
-    """The columns of a table in their order, or None when there is no such table."""
-    state = table_state(client, database, name, replica=replica)
-    return state.columns if state is not None else None
 
 
 def _column(name: str) -> str:

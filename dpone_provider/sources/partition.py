@@ -104,7 +104,8 @@ class _Survey:
         if self.schema.names.count(column) != 1:
             raise column_unknown(column)
         named = f"q.{self._quoted(column)}"
-        if self._ask("count(*) AS n", f" WHERE {named} IS NULL")["n"].to_pylist() != [0]:
+        may_lack = self.schema.field(column).nullable
+        if may_lack and self._ask("count(*) AS n", f" WHERE {named} IS NULL")["n"].to_pylist() != [0]:
             raise invalid(column, "holds NULL, which is in no partition", _NULLS)
         # Of no rows, ClickHouse alone has a lowest value: zero.
         low, high = ("minOrNull", "maxOrNull") if isinstance(self._source, ClickHouseSource) else ("min", "max")

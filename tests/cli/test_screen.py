@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dpone_provider.cli import plain, progress
 from dpone_provider.cli.outcome_screen import outcome_screen
-from dpone_provider.cli.render import render_outcome
+from dpone_provider.cli.render import render
 
 
 def attempt(number: int, reads: int, rows: int, publications: int) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_attempts_that_left_the_history_are_not_silently_missing() -> None:
 @pytest.mark.parametrize("document", [success(), success(replayed=True), failure(target_commit="unknown")])
 def test_plain_and_rich_say_the_same_words(document: dict[str, Any]) -> None:
     out = io.StringIO()
-    Console(file=out, width=200, color_system=None).print(render_outcome(document))
+    Console(file=out, width=200, color_system=None).print(render(outcome_screen(document)))
     rich_words = out.getvalue().split()
     for word in text(document).replace(":", " ").split():
         assert any(word in found for found in rich_words), word
@@ -162,7 +162,7 @@ def test_names_cannot_move_the_terminals_cursor() -> None:
     document = success()
     document["target"] = "demo.\x1b[2J[bold]t[/bold]"
     out = io.StringIO()
-    Console(file=out, width=200, color_system=None).print(render_outcome(document))
+    Console(file=out, width=200, color_system=None).print(render(outcome_screen(document)))
     assert "\x1b" not in out.getvalue()
     assert "[bold]t[/bold]" in out.getvalue()
 

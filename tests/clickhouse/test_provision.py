@@ -11,7 +11,7 @@ import pytest
 
 from dpone_provider.clickhouse.authority_store import TABLE, ClickHouseReplayQualityStore
 from dpone_provider.clickhouse.control import ControlClient
-from dpone_provider.clickhouse.provision import apply, provision_statements
+from dpone_provider.clickhouse.provision import apply, authority, database_ddl
 from dpone_provider.errors import DponeError
 from dpone_provider.sandbox.config import SandboxConfig
 from dpone_provider.sandbox.process import SandboxServer
@@ -24,10 +24,8 @@ pytestmark = pytest.mark.contract("A7")
 
 
 def test_the_statements_are_text_and_literal() -> None:
-    created, table = provision_statements("ops", create_database=True)
-    assert created == "CREATE DATABASE `ops` ENGINE = Atomic"
-    assert table.endswith("ENGINE = KeeperMap('/dpone/ops') PRIMARY KEY target_key")
-    assert provision_statements("ops") == (table,)
+    assert database_ddl("ops") == "CREATE DATABASE `ops` ENGINE = Atomic"
+    assert authority("ops").ddl.endswith("ENGINE = KeeperMap('/dpone/ops') PRIMARY KEY target_key")
 
 
 def test_it_creates_once_and_then_says_so(client: ControlClient, wire: DirectWire, database: str, sql: Sql) -> None:
