@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import attrs
-from clickhouse_driver import Client, errors
-from clickhouse_driver.result import QueryInfo
 
+from dpone_provider.clickhouse.driver import Client, QueryInfo, errors
 from dpone_provider.clickhouse.endpoint import AUTHENTICATION_CODES, PASSING_CODES, Endpoint
 from dpone_provider.clickhouse.pins import Settings
 from dpone_provider.errors import DponeError

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clickhouse_driver import Client
-from clickhouse_driver.errors import Error, ServerException
-
+from dpone_provider.clickhouse.driver import Client, errors
 from dpone_provider.errors import DponeError
 from dpone_provider.sandbox.process import SandboxServer
 
@@ -27,11 +25,11 @@ def print_result(folder: Path, statement: str, *, database: str, form: str) -> i
     )
     try:
         result = client.execute(statement, with_column_types=True)
-    except ServerException as error:
+    except errors.ServerException as error:
         text = error.message.partition("Stack trace:")[0].removeprefix("DB::Exception: ").strip()
         print(f"ClickHouse error {error.code}: {text}", file=sys.stderr)
         return 1
-    except (Error, OSError) as error:
+    except (errors.Error, OSError) as error:
         raise DponeError("DPONE_SERVER_UNREACHABLE") from error
     finally:
         client.disconnect()
