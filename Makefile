@@ -19,20 +19,17 @@ demo: setup
 	@$(BIN)/dpone demo
 
 test: setup
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not study" --contract-report $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --contract-report $(ARGS)
 
 test-slow: setup
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow $(ARGS)
-
-study: setup
-	$(BIN)/pytest -n 2 -m study $(ARGS)
 
 mutants: setup
 	nice -n 10 $(BIN)/python -m tests.mutation.study $(ROOMS)
 
 # The Airflow tests again, on Airflow 2.11 (whose scheduler needs a PostgreSQL), in an environment of their own.
 test-airflow2: $(STAMP2)
-	PYTHONWARNINGS=ignore $(VENV2)/bin/pytest -p no:warnings -n 2 --dist loadgroup -m "not study" tests/airflow $(ARGS)
+	PYTHONWARNINGS=ignore $(VENV2)/bin/pytest -p no:warnings -n 2 --dist loadgroup tests/airflow $(ARGS)
 
 $(STAMP2): pyproject.toml constraints-airflow2.txt
 	@test -x $(VENV2)/bin/python || $(PYTHON) -m venv $(VENV2)

@@ -10,19 +10,22 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from tests.crash.wire import MODES, Mode
+from tests.crash.wire import MODES
+from tests.replicas.cases import Ending
 
 FOLDER = Path("test_artifacts/declarative-replay-quality")
 PAGE = Path("docs/operating.md")
 BEGIN, END = "<!-- crash study of two replicas: begin -->\n", "<!-- crash study of two replicas: end -->\n"
 ROOMS = ("replay", "load", "clickhouse", "runtime")
-STUDIES: list[tuple[str, Mode, Literal["retry", "successor"]]] = [
-    *(("exchange", mode, ending) for mode in MODES for ending in ("retry", "successor")),  # type: ignore[misc]
-    *(("first publication", mode, "retry") for mode in MODES),
-    ("exchange and observation", "applied_not_acknowledged", "retry"),
-]
+ROUTES: dict[str, dict[str, bool]] = {
+    "exchange": {},
+    "first publication": {"first": True},
+    "exchange and observation": {"target": True},
+}
+ENDINGS: tuple[Ending, ...] = ("retry", "successor")
+STUDIES = [(route, mode, ending) for route in ROUTES for mode in MODES for ending in ENDINGS]
 CRASHES: dict[str, str] = {
     "before_send": "dies before it sends",
     "sent_not_applied": "statement lost",

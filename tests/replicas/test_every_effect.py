@@ -19,8 +19,6 @@ from tests.replicas.heart import Heart, beating
 from tests.sandbox_fixture import FIRST, SECOND
 from tests.scenarios.stage import Unmet
 
-ROUTES = {"exchange": {}, "first publication": {"first": True}, "exchange and observation": {"target": True}}
-
 
 def table(bench: PairBench, number: int) -> PairBench:
     folder = bench.folder / str(number)
@@ -45,13 +43,13 @@ def met(bench: PairBench, heart: Heart, at: int, **told: Any) -> dict[str, Any]:
     raise AssertionError(f"effect {at} is never met")
 
 
-@pytest.mark.study
-@pytest.mark.timeout(5400)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.contract("A8", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "A3", "G3", "G5", "G6", "D2")
 @pytest.mark.parametrize(("route", "mode", "ending"), matrix.STUDIES, ids=lambda word: str(word).replace(" ", "_"))
 def test_a_crash_at_any_effect_is_finished(bench: PairBench, route: str, mode: Mode, ending: Ending) -> None:
     """Every case is run and written down, a violation too; then there must be none."""
-    flags = ROUTES[route]
+    flags = matrix.ROUTES[route]
     told = {"route": route, "mode": mode, "ending": ending, "points": points(table(bench, 0), **flags)}
     cases: list[dict[str, Any]] = []
     with beating() as heart:
@@ -64,7 +62,6 @@ def test_a_crash_at_any_effect_is_finished(bench: PairBench, route: str, mode: M
     assert [case for case in cases if "violation" in case] == []
 
 
-@pytest.mark.slow
 @pytest.mark.contract("A8", "P3", "P4", "P6", "P7")
 @pytest.mark.parametrize("ending", ["retry", "successor"])
 def test_a_switch_whose_answer_is_lost_is_finished_on_each_replica(bench: PairBench, ending: Ending) -> None:

@@ -34,7 +34,6 @@ from tests.scenarios.test_windows import (
     test_a_stale_claim_is_superseded_and_its_operation_may_start_again as test_a_stale_claim,  # noqa: F401
 )
 
-pytestmark = pytest.mark.slow
 T = TypeVar("T")
 
 

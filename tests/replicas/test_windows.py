@@ -24,7 +24,7 @@ from tests.scenarios.test_windows import (
     test_time_never_gives_a_dispatched_slot_to_a_successor as test_time_never_gives_a_dispatched_slot,  # noqa: F401
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.contract("P3", "P4", "P7")
