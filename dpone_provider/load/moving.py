@@ -108,8 +108,10 @@ class Mover:
         return known.keys() <= asked.keys() and all(known.get(name, kind) == kind for name, kind in columns)
 
     def _of_source(self) -> Columns:
-        first = self._transfer.active[0].part if self._transfer.active else None
-        roads = self._roads
+        roads, transfer = self._roads, self._transfer
+        if transfer.schema is not None:
+            return roads.columns(transfer.schema)
+        first = transfer.active[0].part if transfer.active else None
         with open_source(roads.spec.source, roads.source, wire=roads.wire, columns=roads.known, part=first) as source:
             return roads.columns(source.schema)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+import pyarrow as pa
 
 from dpone_provider import canonical
 from dpone_provider.errors import DponeError
@@ -42,6 +43,8 @@ class TransferRun:
 class Transfer:
     """An attempt, its journal open. ``replaces``: its committed partitions stay as they are and are skipped.
 
+    ``schema``: of every partition, None where only reading one tells it.
+
     ``staged``: every active partition is staged by now.
     Files are skipped never singly: which partitions of the target they hold is known only once they are staged.
     """
@@ -53,12 +56,14 @@ class Transfer:
         store: ArtifactStore,
         partitions: tuple[TransferPartition, ...],
         *,
+        schema: pa.Schema | None,
         replaces: bool,
     ) -> None:
         prepare(run.folder, run.files)
         self.run = run
         self.store = store
         self.partitions = partitions
+        self.schema = schema
         self.staged = False
         self._journal = journal
         before = journal.latest()

@@ -56,7 +56,7 @@ def _begin(made: Composition, execution: LoadExecution) -> Transfer:
     folder = Path(transfer_folder(parts)) / operation_id
     journal = made.kept.enter_context(CheckpointJournal.open(folder, around.files))
     around.notify("plan", {})
-    partitions = plan_partitions(made.spec, made.source, around.wire)
+    plan = plan_partitions(made.spec, made.source, around.wire)
     return Transfer(
         TransferRun(
             run_id=made.identity.run_id,
@@ -68,7 +68,8 @@ def _begin(made: Composition, execution: LoadExecution) -> Transfer:
         ),
         journal,
         ArtifactStore(_place(made, parts, folder)),
-        partitions,
+        plan.partitions,
+        schema=plan.schema,
         replaces=_replaces(made),
     )
 

@@ -36,15 +36,27 @@ from dpone_provider.sources.sql.endpoint import HookEndpoint, SourceEndpoint, Sq
 from dpone_provider.sources.sql.naming import dataset_of, query_of, quoted
 from dpone_provider.wire import Wire
 
-__all__ = ["FilePart", "Part", "TransferPartition", "plan_partitions"]
+__all__ = ["FilePart", "Part", "Plan", "TransferPartition", "plan_partitions"]
 
 _NULLS: Final = "Leave those rows out in source.query, or choose a column that always has a value."
 _OTHERS: Final = "List every value, leave the others out in source.query, or use mode partition_replace."
 _WORDS: Final[dict[type, str]] = {int: "whole numbers", date: "dates", str: "text"}
 
 
-def plan_partitions(spec: LoadSpec, endpoint: SourceEndpoint | None, wire: Wire) -> tuple[TransferPartition, ...]:
-    """Every partition that the load moves, in order; none where a range by size has no row.
+@attrs.frozen(kw_only=True)
+class Plan:
+    """``partitions``: every one that the load moves, in order; none where a range by size has no row.
+
+    ``schema``: what each of them is read in. None where it takes reading to know: what files and other databases give
+    depends on what is declared, and on their rows.
+    """
+
+    partitions: tuple[TransferPartition, ...]
+    schema: pa.Schema | None
+
+
+def plan_partitions(spec: LoadSpec, endpoint: SourceEndpoint | None, wire: Wire) -> Plan:
+    """Ask the source what there is to move.
 
     ``endpoint``: as of ``open_source``. Raises ``DponeError`` DPONE_PARTITIONS (bounds or values that do not fit the
     column, more than 1,000, a full refresh whose source has values that are not listed), DPONE_SOURCE_INVALID (NULLs),
@@ -61,7 +73,8 @@ def plan_partitions(spec: LoadSpec, endpoint: SourceEndpoint | None, wire: Wire)
     else:
         survey = _Survey(spec, source, endpoint, wire)
         schema, parts = survey.schema, survey.parts(source.partitions)
-    return _identified(spec, schema, parts)
+    told = schema if isinstance(source, ClickHouseSource) else None
+    return Plan(partitions=_identified(spec, schema, parts), schema=told)
 
 
 def dataset(source: SourceSpec) -> str:

@@ -28,7 +28,7 @@ def split(source: dict[str, Any], parts: dict[str, Any], base: str = "", **sink:
 
 
 def planned(spec: LoadSpec, endpoint: SourceEndpoint | None) -> tuple[TransferPartition, ...]:
-    return plan_partitions(spec, endpoint, DirectWire())
+    return plan_partitions(spec, endpoint, DirectWire()).partitions
 
 
 def read(spec: LoadSpec, endpoint: SourceEndpoint | None, part: Part | None = None) -> Rows:
