@@ -19,7 +19,7 @@ from dpone_provider.cli.plan_steps import (
     published,
 )
 from dpone_provider.manifest.partitions import artifact_folder, transfer_folder
-from dpone_provider.manifest.spec import LoadSpec, Partitions
+from dpone_provider.manifest.spec import ClickHouseSource, LoadSpec, Partitions
 from dpone_provider.wire import EffectKind
 
 
@@ -50,7 +50,7 @@ def partitioned(spec: LoadSpec, parts: Partitions, places: Places) -> Iterator[S
     """Every step of a load by partitions that nothing disturbs; what is done for each stands in one step."""
     replaces = spec.sink.strategy.mode == "partition_replace"
     yield Step(what="Lock the folder of this operation, read its checkpoints", on=parts.folder)
-    yield _asked(spec, parts)
+    yield from _asked(spec, parts)
     yield from admission()
     if replaces:
         yield from _key(parts, places)
@@ -60,22 +60,27 @@ def partitioned(spec: LoadSpec, parts: Partitions, places: Places) -> Iterator[S
         yield from admission()
         yield from _key(parts, places)
     yield Step(what="Look for leftovers of this operation; drop them", on="system.tables", effects=("catalog_read",))
-    yield opened(spec)
+    if not isinstance(spec.source, ClickHouseSource):  # which has told its columns by now
+        yield opened(spec)
     yield from _replaced(spec, parts, places) if replaces else _refreshed(spec, parts, places)
     yield Step(what="Publish the report, last of all", on=parts.folder)
     yield from hook(spec.sink.post_sql, "post", places.target)
 
 
-def _asked(spec: LoadSpec, parts: Partitions) -> Step:
-    reads = opened(spec).reads
+def _asked(spec: LoadSpec, parts: Partitions) -> Iterator[Step]:
     if parts.by == "file":
-        return Step(what="List the files; open the first", on="the source", effects=("source_open",))
-    others = parts.by == "list" and spec.sink.strategy.mode == "full_refresh"
-    what = f"Ask for the columns, for NULLs in {parts.column}, for its lowest and highest value"
-    if others:
-        what += ", for values that are not listed"
-    asks: list[EffectKind] = ["source_open"] * (4 if others else 3)
-    return Step(what=what, on="the source", effects=tuple(asks), reads=reads)
+        yield Step(what="List the files; open the first", on="the source", effects=("source_open",))
+        return
+    reads = opened(spec).reads
+
+    def ask(what: str, when: When = "") -> Step:
+        return Step(what=what, on="the source", effects=("source_open",), reads=reads, when=when)
+
+    yield ask("Ask for the columns")
+    yield ask(f"Ask for NULLs in {parts.column}", "the column may hold NULL")
+    yield ask(f"Ask for the lowest and the highest value of {parts.column}")
+    if parts.by == "list" and spec.sink.strategy.mode == "full_refresh":
+        yield ask("Ask for values that are not listed")
 
 
 def _key(parts: Partitions, places: Places) -> Iterator[Step]:

@@ -22,6 +22,7 @@ When = Literal[
     "there is no table yet",
     "there are rows to add",
     "its key is a function of the column",
+    "the column may hold NULL",
 ]
 STATEMENTS: dict[EffectKind, str] = {
     "authority_read": "SELECT",

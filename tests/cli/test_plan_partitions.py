@@ -19,10 +19,10 @@ FUNCTION = "its key is a function of the column"
 ASKED = {"enabled": True, "mode": "required", "capture": {"staged": False}, "checks": {"null_counts": ["name"]}}
 
 
-def expected(spec: LoadSpec, key: str) -> list[str]:
+def expected(spec: LoadSpec, key: str, *more: str) -> list[str]:
     """The effects that the plan has for a load of one partition into a live table with this partition key."""
     places = Places(target="d.t", staging="d.p", authority="")
-    holds = LATER | ({FUNCTION} if key != "id" else set())
+    holds = LATER | ({FUNCTION} if key != "id" else set()) | set(more)
     return [kind for step in steps(spec, places) if step.when in holds for kind in step.effects]
 
 
@@ -52,6 +52,21 @@ def test_loads_by_partitions_have_exactly_the_planned_effects(
     wire = Recorder()
     bench.run(spec=spec, wire=wire)
     assert wire.kinds == expected(spec, key)
+
+
+@pytest.mark.contract("O5", "D1")
+def test_a_column_that_may_hold_null_is_asked_for_it_as_planned(
+    sandbox: RunningSandbox, database: str, tmp_path: Path
+) -> None:
+    bench = Parts(sandbox=sandbox, database=database, folder=tmp_path)
+    bench.create("id")
+    bench.fill(1, 2)
+    query = f"SELECT toNullable(id) AS id, name FROM {database}.s"
+    source = {"type": "clickhouse", "connection_ref": "source", "query": query}
+    spec = bench.spec("partition_replace", partitions={"list": {"column": "id", "values": [1]}}, source=source)
+    wire = Recorder()
+    bench.run(spec=spec, wire=wire)
+    assert wire.kinds == expected(spec, "id", "the column may hold NULL")
 
 
 MANIFEST = """\
