@@ -13,12 +13,12 @@ _LAZY: Final = "CLICKHOUSE_DRIVER_LASY_DATE_LUT"  # as the driver spells it
 @contextmanager
 def _lazily() -> Iterator[None]:
     """The driver looks into the environment; nobody else is to find anything there."""
-    before = os.environ.get(_LAZY)
-    os.environ[_LAZY] = before or "on"
+    ours = _LAZY not in os.environ  # else somebody has decided
+    os.environ.setdefault(_LAZY, "on")
     try:
         yield
     finally:
-        if before is None:
+        if ours:
             del os.environ[_LAZY]
 
 
